@@ -60,6 +60,9 @@ func table(t *testing.T) string {
 	var s settings
 	var ours, ofPod strings.Builder
 	s.newFlags().VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden {
+			return
+		}
 		to, value := &ours, "none"
 		if slices.Contains(flagsOfPod, flag.Name) {
 			to = &ofPod

@@ -50,7 +50,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Patch(ctx, e, `{"spec":{"hold":""}}`)
 		Expect(pod.Reconcile(ctx, job)).To(Equal("done"))
 		Expect(pod.Plays()).To(Equal(1))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("waits for a run window, unless a user opens it", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -94,7 +94,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Patch(ctx, three, `{"spec":{"title":"b"}}`)
 		pod.expectNoRun(ctx, three, e)
 		expectWaiting(ctx, three, "EndpointInvalid", "spec.runWindows[0]")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("opens no window for a resource of another namespace than its endpoint", func(ctx context.Context) {
 		namespace, central := newNamespace(ctx), newNamespace(ctx)
@@ -106,7 +106,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		job := NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRunNow))
 		pod.expectNoRun(ctx, job, e)
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("limits the runs of two operators, in turns", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -122,16 +122,16 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		for _, name := range []string{"one", "two", "three"} {
 			jobs[name] = NewJob(ctx, namespace, name, map[string]any{"zosendpoint": "lpar1"})
 		}
-		one := first.Start(Live(ctx, NewWithT(GinkgoT()), jobs["one"]))
+		one := first.Start(Live(ctx, Default, jobs["one"]))
 		Eventually(first.Plays).Should(Equal(1))
 		Expect(RunningOn(ctx, e)).To(ConsistOf(And(
 			HaveField("Operator", namespace+"/"+JobOperator), HaveField("Resource", "Job/"+namespace+"/one"), HaveField("Run", "1001"))))
 
 		By("waiting without a write at first")
-		two := Live(ctx, NewWithT(GinkgoT()), jobs["two"])
+		two := Live(ctx, Default, jobs["two"])
 		second.hideWaits(true)
 		Expect(second.Reconcile(ctx, two)).To(Equal("1s"))
-		Expect(Live(ctx, NewWithT(GinkgoT()), two).GetResourceVersion()).To(Equal(two.GetResourceVersion()))
+		Expect(Live(ctx, Default, two).GetResourceVersion()).To(Equal(two.GetResourceVersion()))
 		second.hideWaits(false)
 		second.Reconcile(ctx, two)
 		expectWaiting(ctx, two, endpoint.ReasonBusy, "spec.maxConcurrentRuns of ZosEndpoint lpar1")
@@ -146,7 +146,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		second.Write("go", "")
 		second.expectRun(ctx, two)
 		first.expectRun(ctx, jobs["three"])
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("starts the run that has been waiting for longest", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -169,7 +169,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Expect(pod.Plays()).To(BeZero())
 		pod.expectRun(ctx, one)
 		pod.expectRun(ctx, two)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("opens a window for one resource while others that have been waiting for longer stay, also with a limit", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -187,7 +187,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Patch(ctx, jobs[2], fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRunNow))
 		pod.expectRun(ctx, jobs[2])
 		pod.expectNoRun(ctx, jobs[0], e)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("gives the place of a run to others whose gate was killed", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -197,7 +197,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		pod.AddEndpoint(ctx, e)
 		one, two := NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
 		pod.RealRunner(`echo $$ >$DIR/pid; sleep 1000`)
-		killed := pod.Start(Live(ctx, NewWithT(GinkgoT()), one))
+		killed := pod.Start(Live(ctx, Default, one))
 		Eventually(func() string { return pod.Read("pid") }).ShouldNot(BeEmpty())
 		Expect(killed.Command.Process.Kill()).To(Succeed())
 		Eventually(killed.Ended).Should(BeClosed())
@@ -206,12 +206,12 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		runner, err := strconv.Atoi(strings.TrimSpace(pod.Read("pid")))
 		Expect(err).NotTo(HaveOccurred())
 		Expect(syscall.Kill(-runner, syscall.SIGKILL)).To(Succeed())
-		Eventually(func() int {
+		Eventually(ctx, func() int {
 			pod.Reconcile(ctx, two)
 			return pod.Plays()
-		}).WithContext(ctx).Should(Equal(2))
+		}).Should(Equal(2))
 		Expect(RunningOn(ctx, e)).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("gives a place back once the API server is back", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -220,7 +220,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		e.Spec.MaxConcurrentRuns = ptr.To[int32](1)
 		pod.AddEndpoint(ctx, e)
 		pod.RealRunner(untilGo)
-		running := pod.Start(Live(ctx, NewWithT(GinkgoT()), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})))
+		running := pod.Start(Live(ctx, Default, NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})))
 		Eventually(pod.Plays).Should(Equal(1))
 		pod.API.Stop()
 		pod.Write("go", "")
@@ -229,7 +229,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		pod.API.Resume()
 		Expect(running.Answer(ctx)).To(Equal("5m0s"))
 		Expect(RunningOn(ctx, e)).To(BeEmpty())
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("remembers a refusal that its gate did not live to see", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -238,20 +238,20 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		pod.AddEndpoint(ctx, e)
 		job := NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		pod.RealRunner(`while [ ! -e $DIR/go ]; do sleep 0.02; done; ` + RefusedRun)
-		killed := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+		killed := pod.Start(Live(ctx, Default, job))
 		Eventually(pod.Plays).Should(Equal(1))
 		Expect(killed.Command.Process.Kill()).To(Succeed())
 		Eventually(killed.Ended).Should(BeClosed())
 		pod.Write("endpoints/lpar1_credential", "another one, which nobody has tried")
 		pod.Write("go", "")
-		Eventually(func() string {
+		Eventually(ctx, func() string {
 			pod.Reconcile(ctx, job)
-			return Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))
-		}).WithContext(ctx).ShouldNot(BeEmpty())
+			return Field(ctx, job, "status", "lastRun", "outcome")(Default)
+		}).ShouldNot(BeEmpty())
 		Expect(pod.Plays()).To(Equal(2), "the other password")
-		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Logons["ibmuser"].Refused).To(HaveLen(2))
+		Expect(StateOf(ctx, e)(Default).Logons["ibmuser"].Refused).To(HaveLen(2))
 		pod.expectNoRun(ctx, job, e)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("logs on with a refused credential once, in all systems of a security domain", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -266,20 +266,20 @@ var _ = Describe("The gate in front of an endpoint", func() {
 
 		By("remembering it while the run goes on")
 		pod.RealRunner(`report '{"connection": "Refused", "failures": [{"message": "Permission denied"}]}'; while [ ! -e $DIR/go ]; do sleep 0.02; done; ` + RefusedRun)
-		running := pod.Start(Live(ctx, NewWithT(GinkgoT()), one))
-		Eventually(func(g Gomega) map[string]*endpoint.Logon { return StateOf(ctx, endpoints[0])(g).Logons }).WithContext(ctx).
+		running := pod.Start(Live(ctx, Default, one))
+		Eventually(ctx, func(g Gomega) map[string]*endpoint.Logon { return StateOf(ctx, endpoints[0])(g).Logons }).
 			Should(HaveKeyWithValue("ibmuser", HaveField("Refused", HaveLen(1))))
 		pod.expectNoRun(ctx, two, endpoints[1])
 		expectWaiting(ctx, two, endpoint.ReasonCredentialRefused, "Permission denied")
 		ExpectHealth(ctx, "resource-refused", two)
 		pod.Write("go", "")
 		Expect(running.Answer(ctx)).To(Equal("1s"))
-		Expect(Field(ctx, one, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Refused"))
-		Expect(MustJSON(StateOf(ctx, endpoints[0])(NewWithT(GinkgoT())))).NotTo(ContainSubstring("the password"))
+		Expect(Field(ctx, one, "status", "lastRun", "outcome")(Default)).To(Equal("Refused"))
+		Expect(MustJSON(StateOf(ctx, endpoints[0])(Default))).NotTo(ContainSubstring("the password"))
 
 		By("after changes, requests and a new pod")
 		pod.expectNoRun(ctx, one, endpoints[0])
-		Expect(Condition(ctx, one, "Stalled")(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Expect(Condition(ctx, one, "Stalled")(Default)).To(ConditionTrue())
 		Patch(ctx, one, fmt.Sprintf(`{"spec":{"title":"b"},"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
 		pod.expectNoRun(ctx, one, endpoints[0])
 		pod.Restart(ctx, "operator-2")
@@ -294,8 +294,8 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		}
 		pod.expectRun(ctx, one)
 		pod.expectRun(ctx, two)
-		Expect(StateOf(ctx, endpoints[0])(NewWithT(GinkgoT())).Logons["ibmuser"].Trying).To(BeNil())
-	}, NodeTimeout(2*time.Minute))
+		Expect(StateOf(ctx, endpoints[0])(Default).Logons["ibmuser"].Trying).To(BeNil())
+	})
 
 	It("lets one run try a credential that nobody has used", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -304,18 +304,18 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		pod.AddEndpoint(ctx, e)
 		one, two := NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"}), NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
 		pod.RealRunner(`while [ ! -e $DIR/accept ]; do sleep 0.02; done; report '{"connection": "Accepted"}'; while [ ! -e $DIR/go ]; do sleep 0.02; done; ` + LoggedOn)
-		running := pod.Start(Live(ctx, NewWithT(GinkgoT()), one))
+		running := pod.Start(Live(ctx, Default, one))
 		Eventually(pod.Plays).Should(Equal(1))
 		Expect(pod.Reconcile(ctx, two)).To(Equal("2s"))
 		pod.Write("accept", "")
-		Eventually(func(g Gomega) map[string]*endpoint.Logon { return StateOf(ctx, e)(g).Logons }).WithContext(ctx).
+		Eventually(ctx, func(g Gomega) map[string]*endpoint.Logon { return StateOf(ctx, e)(g).Logons }).
 			Should(HaveKeyWithValue("ibmuser", HaveField("Accepted", Not(BeEmpty()))))
 		pod.RealRunner(LoggedOn)
 		pod.expectRun(ctx, two)
 		Expect(running.Ended).NotTo(BeClosed())
 		pod.Write("go", "")
 		running.Answer(ctx)
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("ends waiting when the outage ends", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -328,10 +328,10 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		pod.RealRunner(LostRun)
 		Patch(ctx, one, `{"spec":{"title":"b"}}`)
 		Expect(pod.Reconcile(ctx, one)).To(Equal("1s"))
-		live := Live(ctx, NewWithT(GinkgoT()), one)
+		live := Live(ctx, Default, one)
 		Expect(live.Object["status"]).To(HaveKeyWithValue("lastRun", And(
 			HaveKeyWithValue("outcome", "Unreachable"), HaveKeyWithValue("attempt", BeEquivalentTo(1)), Not(HaveKey("nextRetry")))))
-		Expect(Condition(ctx, one, "Stalled")(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		Expect(Condition(ctx, one, "Stalled")(Default)).To(ConditionAbsent())
 		pod.expectNoRun(ctx, one, e)
 		pod.expectNoRun(ctx, two, e)
 		expectWaiting(ctx, one, endpoint.ReasonUnreachable, "cannot be reached since")
@@ -348,7 +348,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Patch(ctx, e, `{"spec":{"settle":"0s"}}`)
 		pod.expectRun(ctx, two)
 		Expect(pod.Reconcile(ctx, one)).To(Equal("done"))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("connects once to a system that the manager cannot reach", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -381,7 +381,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		for _, job := range jobs {
 			pod.expectRun(ctx, job)
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("removes an abandoned resource without a run", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -397,7 +397,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Remove(ctx, one)
 		Expect(pod.Reconcile(ctx, one)).To(Equal("done"))
 		Expect(pod.Reconcile(ctx, one)).To(Equal("done"), "if the finalizer could not be removed at first")
-		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Abandoned).To(ConsistOf(And(
+		Expect(StateOf(ctx, e)(Default).Abandoned).To(ConsistOf(And(
 			HaveField("Operator", namespace+"/"+JobOperator), HaveField("Group", Not(BeEmpty())), HaveField("Kind", JobKind), HaveField("Name", "one"), HaveField("Endpoint", "lpar1"))))
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(
 			"Warning Abandoned removed without a run: what the resource describes may be left on endpoint lpar1"))
@@ -408,21 +408,21 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		Expect(pod.Reconcile(ctx, two)).To(Equal("done"))
 		Expect(gateEvents(ctx, namespace)).To(HaveLen(2))
 		Expect(pod.Plays()).To(Equal(2))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("starts nothing without the endpoint or its state", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod, e := newOperatorPod(ctx, namespace), LocalEndpoint(namespace, "lpar1")
 		job := NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		pod.RealRunner(WellDone)
-		secret := LiveState(ctx, NewWithT(GinkgoT()), e)
+		secret := LiveState(ctx, Default, e)
 		pod.hideWaits(true)
 		for _, broken := range []struct{ data, problem string }{
 			{`{"state.json":"eA=="}`, "state.json: "}, {`{"state.json":null}`, "state.json: "},
 		} {
 			Patch(ctx, secret, `{"data":`+broken.data+`}`)
 			Expect(pod.Reconcile(ctx, job)).To(Equal("10s"))
-			Expect(Live(ctx, NewWithT(GinkgoT()), job).Object).NotTo(HaveKey("status"), "the manager may be about to create it")
+			Expect(Live(ctx, Default, job).Object).NotTo(HaveKey("status"), "the manager may be about to create it")
 			Expect(pod.Read("output")).To(ContainSubstring(
 				"state of the endpoint, Secret %s in namespace %s: %s", secret.Name, namespace, broken.problem))
 		}
@@ -431,7 +431,7 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		expectWaiting(ctx, job, "EndpointStateUnavailable", fmt.Sprintf("Secret %s in namespace %s", secret.Name, namespace))
 		Remove(ctx, secret)
 		Remove(ctx, e)
-		Eventually(Gone(ctx, e)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, e)).Should(BeTrue())
 		pod.Reconcile(ctx, job)
 		expectWaiting(ctx, job, "EndpointNotFound", "ZosEndpoint lpar1 does not exist in namespace "+namespace)
 		Expect(pod.Plays()).To(BeZero())
@@ -439,5 +439,5 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		By("but one that the installation does not have: the playbook fails by itself")
 		other := NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar2"})
 		pod.expectRun(ctx, other)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -35,13 +35,13 @@ var _ = Describe("The time", Ordered, Label(benchLabel), func() {
 		DeferCleanup(func(binary string) { EngineBinary = binary }, EngineBinary)
 		EngineBinary = filepath.Join(dir, "engine")
 		pod = newOperatorPod(ctx, newNamespace(ctx))
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("of a call that runs nothing", func(ctx context.Context) {
 		job := NewJob(ctx, pod.Namespace, "skipped", map[string]any{"zosendpoint": "lpar1"})
 		pod.RealRunner(WellDone)
 		pod.Reconcile(ctx, job)
-		live := Live(ctx, NewWithT(GinkgoT()), job)
+		live := Live(ctx, Default, job)
 		var times, processor []time.Duration
 		for range 20 {
 			c := pod.Start(live)
@@ -53,7 +53,7 @@ var _ = Describe("The time", Ordered, Label(benchLabel), func() {
 		slices.Sort(times)
 		slices.Sort(processor)
 		fmt.Printf("a call that runs nothing: median %s, longest %s; processor %s\n", times[10], times[19], processor[10])
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("of a run is little longer than that of ansible-playbook alone", func(ctx context.Context) {
 		job := NewJob(ctx, pod.Namespace, "one", map[string]any{"zosendpoint": "here"})
@@ -71,7 +71,7 @@ mkdir -p "$2/inventory" && cp %[1]s/inventory "$2/inventory/hosts"
 		var alone, gated []time.Duration
 		for round := range rounds {
 			Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, gate.AnnotationRequestedAt, round))
-			r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+			r := pod.Start(Live(ctx, Default, job))
 			Expect(r.Answer(ctx)).To(Equal("5m0s"), pod.Read("output"))
 			gated = append(gated, r.Took)
 
@@ -82,10 +82,10 @@ mkdir -p "$2/inventory" && cp %[1]s/inventory "$2/inventory/hosts"
 			Expect(err).NotTo(HaveOccurred(), string(output))
 			alone = append(alone, time.Since(started))
 		}
-		Expect(Field(ctx, job, "status", "lastRun", "outcome")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+		Expect(Field(ctx, job, "status", "lastRun", "outcome")(Default)).To(Equal("Succeeded"))
 		slices.Sort(alone)
 		slices.Sort(gated)
 		fmt.Printf("a run: %s; ansible-playbook alone: %s\n", gated[rounds/2].Round(time.Millisecond), alone[rounds/2].Round(time.Millisecond))
 		Expect(gated[rounds/2]).To(BeNumerically("<", alone[rounds/2]*5/4))
-	}, NodeTimeout(3*time.Minute))
+	})
 })

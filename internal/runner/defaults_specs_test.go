@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -82,21 +81,21 @@ func makeJobsV1(ctx context.Context) {
 	GinkgoHelper()
 	defaultsGroup = strings.ToLower(rand.Text()) + ".example.com"
 	Create(ctx, JobCRD(defaultsGroup, jobVersion("v1", true, defaultsOfV1)))
-	Eventually(func() error { return K8s.Create(ctx, aJob("v1", "default", "probe"), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
+	Eventually(ctx, func() error { return K8s.Create(ctx, aJob("v1", "default", "probe"), client.DryRunAll) }).Should(Succeed())
 }
 
 // upgradeJobs adds version v2, which is stored from then on, and waits until it is served.
 func upgradeJobs(ctx context.Context, namespace string) {
 	GinkgoHelper()
 	crd := JobCRD(defaultsGroup)
-	Get(ctx, NewWithT(GinkgoT()), crd)
+	Get(ctx, Default, crd)
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{jobVersion("v2", true, defaultsOfV2), jobVersion("v1", false, defaultsOfV1)}
 	Expect(K8s.Update(ctx, crd)).To(Succeed())
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		probe := aJob("v2", namespace, "probe")
 		g.Expect(K8s.Create(ctx, probe, client.DryRunAll)).To(Succeed())
 		g.Expect(specText(probe)).To(ContainSubstring(`"mode":"y"`))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func aJob(version, namespace, name string) *unstructured.Unstructured {
@@ -126,7 +125,7 @@ func specText(job *unstructured.Unstructured) string {
 func readJob(ctx context.Context, version string, job *unstructured.Unstructured) (spec string, owners []string) {
 	GinkgoHelper()
 	live := aJob(version, job.GetNamespace(), job.GetName())
-	Get(ctx, NewWithT(GinkgoT()), live)
+	Get(ctx, Default, live)
 	for _, entry := range live.GetManagedFields() {
 		var fields struct {
 			Spec map[string]any `json:"f:spec"`
@@ -174,39 +173,39 @@ var _ = Describe("What the API server does with the defaults of a new version", 
 	It("stores defaults at creation, in the name of who creates, but not in the name of who applies", func(ctx context.Context) {
 		expect(ctx, created, stored, "creator:mode", "creator:items")
 		expect(ctx, applied, stored, "flux:items")
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("shows new defaults after a status write, in nobody's name", func(ctx context.Context) {
 		change(ctx, created, "status-writer", `{"status":{"phase":"a"}}`)
 		expect(ctx, created, shown, "creator:mode", "creator:items")
 		change(ctx, created, "annotator", `{"metadata":{"annotations":{"a":"b"}}}`)
 		expect(ctx, created, shown, "creator:mode", "creator:items")
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("stores new defaults with any other write, in the name of who writes", func(ctx context.Context) {
 		change(ctx, patched, "annotator", `{"metadata":{"annotations":{"a":"b"}}}`)
 		expect(ctx, patched, shown, "creator:mode", "creator:items", "annotator:added", "annotator:gained")
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("gives the present default to a field that is removed or left out", func(ctx context.Context) {
 		change(ctx, erased, "eraser", `{"spec":{"mode":null}}`)
 		expect(ctx, erased, strings.Replace(shown, `"mode":"x"`, `"mode":"y"`, 1), "creator:items", "eraser:mode", "eraser:added", "eraser:gained")
 		whole := aJob("v2", namespace, "replaced")
 		live := aJob("v2", namespace, "replaced")
-		Get(ctx, NewWithT(GinkgoT()), live)
+		Get(ctx, Default, live)
 		whole.SetResourceVersion(live.GetResourceVersion())
 		Expect(K8s.Update(ctx, whole, client.FieldOwner("replacer"))).To(Succeed())
 		expect(ctx, replaced, strings.ReplaceAll(shown, `"x"`, `"y"`), "replacer:mode", "replacer:items", "replacer:added", "replacer:gained")
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("changes lists that are applied again without a change, and nothing else", func(ctx context.Context) {
 		applyJob(ctx, "v2", namespace, "applied")
 		expect(ctx, applied, strings.Replace(shown, `"b":"x"`, `"b":"y"`, 1), "flux:items")
-		Expect(Live(ctx, NewWithT(GinkgoT()), applied).GetGeneration()).To(BeEquivalentTo(2))
+		Expect(Live(ctx, Default, applied).GetGeneration()).To(BeEquivalentTo(2))
 		change(ctx, again, "kubectl-client-side-apply", `{"spec":{"items":[{"a":"1"}]}}`)
 		expect(ctx, again, strings.Replace(shown, `"b":"x"`, `"b":"y"`, 1), "creator:mode",
 			"kubectl-client-side-apply:items", "kubectl-client-side-apply:added", "kubectl-client-side-apply:gained")
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("A default that a new version has changed", Ordered, func() {
@@ -238,7 +237,7 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 			pod.Reconcile(ctx, job)
 			pod.Reconcile(ctx, follower)
 			Expect(pod.Plays()).To(Equal(plays))
-			Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal(phase))
+			Expect(Field(ctx, job, "status", "phase")(Default)).To(Equal(phase))
 			Expect(defaultsConditions(ctx, job)).To(Equal(conditions))
 		}
 		const added = "DefaultsNew: the next run gets defaults of version 1.1.0 of the collection that the last run did not get: added (\"y\"), gained (\"y\")\n"
@@ -250,9 +249,9 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 		const kept = "DefaultsKept: playbooks get the defaults that the resource ran with, not those of version 1.1.0 of the collection: " +
 			"items.b (\"x\" instead of \"y\"); to take the new ones, set the fields, or annotation zoscb.ibm.com/accept-defaults: \"1.1.0\"\n"
 		expect(2, "Outdated", kept+added)
-		before := Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()
+		before := Live(ctx, Default, job).GetResourceVersion()
 		expect(2, "Outdated", kept+added)
-		Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(before), "it is written once")
+		Expect(Live(ctx, Default, job).GetResourceVersion()).To(Equal(before), "it is written once")
 
 		By("running it for another reason")
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, gate.AnnotationRequestedAt))
@@ -268,12 +267,12 @@ var _ = Describe("A default that a new version has changed", Ordered, func() {
 		expect(4, "Succeeded", kept)
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1.1.0"}}}`, gate.AnnotationAcceptDefaults))
 		pod.Reconcile(ctx, job)
-		Expect(Field(ctx, job, "status", "lastRun", "reason")(NewWithT(GinkgoT()))).To(Equal("Changed"))
+		Expect(Field(ctx, job, "status", "lastRun", "reason")(Default)).To(Equal("Changed"))
 		Expect(pod.given()).To(And(ContainSubstring(`"mode":"x"`), ContainSubstring(`"b":"y"`)), "mode is in the spec")
 		expect(6, "Succeeded", "")
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, gate.AnnotationAcceptDefaults))
 		expect(6, "Succeeded", "")
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // given returns the extra vars of the last run, without marks of text.
@@ -284,7 +283,7 @@ func (p *operatorPod) given() string {
 // defaultsConditions returns the conditions about defaults, one in each line.
 func defaultsConditions(ctx context.Context, job *unstructured.Unstructured) string {
 	GinkgoHelper()
-	conditions, _, err := unstructured.NestedSlice(Live(ctx, NewWithT(GinkgoT()), job).Object, "status", "conditions")
+	conditions, _, err := unstructured.NestedSlice(Live(ctx, Default, job).Object, "status", "conditions")
 	Expect(err).NotTo(HaveOccurred())
 	var lines []string
 	for _, item := range conditions {

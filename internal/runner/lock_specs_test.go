@@ -29,7 +29,7 @@ var _ = Describe("The lock of an operator's pod", func() {
 		Expect(listener.Close()).To(Succeed())
 		for range 5 {
 			lease := gateLease(namespace)
-			Get(ctx, NewWithT(GinkgoT()), lease)
+			Get(ctx, Default, lease)
 			lease.Spec = coordinationv1.LeaseSpec{}
 			Expect(K8s.Update(ctx, lease)).To(Succeed())
 			// As in the entrypoint of the pod.
@@ -41,12 +41,12 @@ var _ = Describe("The lock of an operator's pod", func() {
 			DeferCleanup(func() { _ = syscall.Kill(-command.Process.Pid, syscall.SIGKILL) })
 			ended := make(chan error)
 			go func() { ended <- command.Wait() }()
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, lease)
 				g.Expect(lease.Spec.HolderIdentity).NotTo(BeNil())
-			}).WithContext(ctx).WithPolling(time.Millisecond).Should(Succeed())
+			}).WithPolling(time.Millisecond).Should(Succeed())
 			Expect(command.Process.Signal(syscall.SIGTERM)).To(Succeed())
-			Eventually(ended).WithContext(ctx).WithTimeout(10 * time.Second).Should(Receive())
+			Eventually(ctx, ended).WithTimeout(10 * time.Second).Should(Receive())
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 })

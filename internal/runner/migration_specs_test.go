@@ -58,7 +58,7 @@ func (p *operatorPod) jobsOf(ctx context.Context, names ...string) map[string]*u
 
 func lastRunReason(ctx context.Context, job client.Object) string {
 	GinkgoHelper()
-	return Field(ctx, job, "status", "lastRun", "reason")(NewWithT(GinkgoT()))
+	return Field(ctx, job, "status", "lastRun", "reason")(Default)
 }
 
 func requestRun(ctx context.Context, job client.Object, value string) {
@@ -69,7 +69,7 @@ func requestRun(ctx context.Context, job client.Object, value string) {
 func stoppedMigration(ctx context.Context, namespace string) string {
 	GinkgoHelper()
 	lease := gateLease(namespace)
-	Get(ctx, NewWithT(GinkgoT()), lease)
+	Get(ctx, Default, lease)
 	return lease.Annotations[gate.AnnotationMigrationStopped]
 }
 
@@ -88,7 +88,7 @@ var _ = Describe("A migration playbook", func() {
 			HaveKeyWithValue("zoscb_migrate", map[string]any{"from": map[string]any{"__ansible_unsafe": "1.0.0"}, "to": map[string]any{"__ansible_unsafe": "2.0.0"}}),
 			HaveKeyWithValue("zoscb_playbook", "/opt/ansible/content/migrate.yml"), HaveKeyWithValue("k8s_cr_event", "create"),
 			HaveKey("title"), HaveKey("zosendpoint"), HaveKey("ansible_operator_meta")))
-		live := Live(ctx, NewWithT(GinkgoT()), job)
+		live := Live(ctx, Default, job)
 		migration := And(HaveKeyWithValue("from", "1.0.0"), HaveKeyWithValue("to", "2.0.0"), HaveKey("finished"))
 		Expect(live.Object["status"]).To(And(
 			HaveKeyWithValue("phase", "Succeeded"), HaveKeyWithValue("migration", migration),
@@ -100,11 +100,11 @@ var _ = Describe("A migration playbook", func() {
 		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
 		Expect(K8s.Status().Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":null}`)))).To(Succeed())
 		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
-		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(And(
+		Expect(Live(ctx, Default, job).Object["status"]).To(And(
 			HaveKeyWithValue("migration", migration), HaveKeyWithValue("lastRun", HaveKeyWithValue("reason", "Migrate"))))
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, gate.AnnotationRecord))
 		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
-		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKeyWithValue("migration", migration))
+		Expect(Live(ctx, Default, job).Object["status"]).To(HaveKeyWithValue("migration", migration))
 
 		By("running the usual playbook when the resource changes, and for a new one")
 		Patch(ctx, job, `{"spec":{"title":"b"}}`)
@@ -116,8 +116,8 @@ var _ = Describe("A migration playbook", func() {
 		By("migrating it to the next version")
 		pod.upgrade("3.0.0")
 		pod.expectRun(ctx, job)
-		Expect(Field(ctx, job, "status", "migration", "from")(NewWithT(GinkgoT()))).To(Equal("2.0.0"))
-	}, NodeTimeout(2*time.Minute))
+		Expect(Field(ctx, job, "status", "migration", "from")(Default)).To(Equal("2.0.0"))
+	})
 
 	It("runs before a change that was made meanwhile, obeys a hold, and is not run for a resource that is being deleted", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -132,15 +132,15 @@ var _ = Describe("A migration playbook", func() {
 		Expect(pod.Reconcile(ctx, jobs["edited"])).To(Equal("1s"))
 		Expect(pod.Plays()).To(Equal(before + 1))
 		Expect(pod.migrated()).To(Equal([]string{"edited"}))
-		Expect(Condition(ctx, jobs["edited"], "Ready")(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithMessage("the resource is migrated, and its playbook is to run")))
+		Expect(Condition(ctx, jobs["edited"], "Ready")(Default)).To(And(ConditionFalse(), WithMessage("the resource is migrated, and its playbook is to run")))
 		pod.expectRun(ctx, jobs["edited"])
 		Expect(lastRunReason(ctx, jobs["edited"])).To(Equal("Changed"))
-		Expect(Condition(ctx, jobs["edited"], "Ready")(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Expect(Condition(ctx, jobs["edited"], "Ready")(Default)).To(ConditionTrue())
 
 		Remove(ctx, jobs["deleted"])
 		Expect(pod.Reconcile(ctx, jobs["deleted"])).To(Equal("done"))
 		Expect(pod.migrated()).To(Equal([]string{"edited"}))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("stops the others when it fails, until it succeeds", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -150,7 +150,7 @@ var _ = Describe("A migration playbook", func() {
 		pod.expectRun(ctx, jobs["a"])
 		Expect(pod.Reconcile(ctx, jobs["b"])).To(about(10 * time.Second))
 		Expect(stoppedMigration(ctx, namespace)).To(Equal("Job/b"))
-		Expect(Field(ctx, jobs["b"], "status", "message")(NewWithT(GinkgoT()))).To(ContainSubstring("migration: the data set is in use; attempt 1 of 6"))
+		Expect(Field(ctx, jobs["b"], "status", "message")(Default)).To(ContainSubstring("migration: the data set is in use; attempt 1 of 6"))
 
 		By("letting no other one start, also after a restart, nor anything else of a resource that is not migrated")
 		waits := func() {
@@ -177,7 +177,7 @@ var _ = Describe("A migration playbook", func() {
 		Expect(pod.migrated()).To(Equal([]string{"a", "b", "b", "b", "c"}))
 		Expect(pod.Reconcile(ctx, jobs["c"])).NotTo(BeEmpty())
 		Expect(lastRunReason(ctx, jobs["c"])).To(Equal("Retry"), "the request is not lost")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("goes on when the failed resource is deleted, and ignores an annotation that nothing supports", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -195,7 +195,7 @@ var _ = Describe("A migration playbook", func() {
 		pod.expectRun(ctx, jobs["c"])
 		Expect(stoppedMigration(ctx, namespace)).To(BeEmpty())
 		Expect(pod.migrated()).To(Equal([]string{"b", "a", "c"}))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("does not run again whose gate was killed at its end", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -205,7 +205,7 @@ var _ = Describe("A migration playbook", func() {
 		for _, name := range []string{"a", "b"} {
 			before := pod.Plays()
 			pod.Write("broken", "b")
-			r := pod.Start(Live(ctx, NewWithT(GinkgoT()), jobs[name]))
+			r := pod.Start(Live(ctx, Default, jobs[name]))
 			Eventually(pod.Plays).Should(Equal(before + 1))
 			pod.API.Stop()
 			pod.Write("go", "")
@@ -221,7 +221,7 @@ var _ = Describe("A migration playbook", func() {
 			Expect(os.Truncate(filepath.Join(pod.Dir, "output"), 0)).To(Succeed())
 		}
 		Expect(pod.migrated()[:2]).To(Equal([]string{"a", "b"}), "the retry of b may be due by then")
-		Expect(Field(ctx, jobs["a"], "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+		Expect(Field(ctx, jobs["a"], "status", "phase")(Default)).To(Equal("Succeeded"))
 		Expect(stoppedMigration(ctx, namespace)).To(Equal("Job/b"), "the failure is known to the others")
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -52,10 +51,10 @@ func grant(ctx context.Context, namespace, name string, rules ...rbacv1.PolicyRu
 			Namespace: namespace, Verb: last.Verbs[0], Group: last.APIGroups[0], Resource: last.Resources[0], Name: strings.Join(last.ResourceNames, ""),
 		},
 	}}
-	Eventually(func(g Gomega) bool {
+	Eventually(ctx, func(g Gomega) bool {
 		g.Expect(K8s.Create(ctx, review)).To(Succeed())
 		return review.Status.Allowed
-	}).WithContext(ctx).Should(BeTrue())
+	}).Should(BeTrue())
 }
 
 // newPersonalPod makes a pod with the permissions of an operator, and an endpoint for personal credentials.
@@ -81,7 +80,7 @@ func newPersonalPod(ctx context.Context, namespace string) *operatorPod {
 	p.API.WriteKubeconfig(filepath.Join(p.Dir, "kubeconfig"), operatorOf(namespace))
 	theirs := JobIn(personalGroup, namespace, "probe", nil)
 	theirs.SetAnnotations(map[string]string{endpoint.AnnotationCredential: "theirs"})
-	Eventually(func() error { return As(operatorOf(namespace)).Create(ctx, theirs.DeepCopy(), client.DryRunAll) }).WithContext(ctx).
+	Eventually(ctx, func() error { return As(operatorOf(namespace)).Create(ctx, theirs.DeepCopy(), client.DryRunAll) }).
 		Should(MatchError(ContainSubstring("an operator must not choose")), "the policy is in effect")
 	return p
 }
@@ -118,7 +117,7 @@ var _ = Describe("A run with a personal credential", Ordered, func() {
 	BeforeAll(func(ctx context.Context) {
 		MakeJobKindIn(ctx, personalGroup)
 		server.Apply(GinkgoTB(), "config/policy/*.yaml")
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("gets the credential that its resource names, and no other run does, side by side too", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -141,7 +140,7 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 		}
 		calls := map[string]*Call{}
 		for user, job := range jobs {
-			calls[user] = pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+			calls[user] = pod.Start(Live(ctx, Default, job))
 		}
 		for _, user := range []string{alice, bob} {
 			calls[user].Answer(ctx)
@@ -162,14 +161,14 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 
 		By("leaving the key nowhere")
 		Expect(pod.filesWith(keys[alice])).To(ConsistOf("found-alice"))
-		Expect(MustJSON(Live(ctx, NewWithT(GinkgoT()), jobs[alice]).Object)).NotTo(ContainSubstring(keys[alice]))
+		Expect(MustJSON(Live(ctx, Default, jobs[alice]).Object)).NotTo(ContainSubstring(keys[alice]))
 
 		By("using it to delete the resource, also when somebody else deletes it")
 		pod.RealRunner(`cat "$ZOSCB_ENDPOINTS_DIR/lpar1_key" >"$DIR/deleted"; ` + LoggedOn)
 		Expect(K8s.Delete(ctx, jobs[alice])).To(Succeed())
 		Expect(pod.Reconcile(ctx, jobs[alice])).To(Equal("done"))
 		Expect(pod.Read("deleted")).To(Equal(keys[alice]))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("does not start without one that can be used, and status says why", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -200,7 +199,7 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 			job := personalJob(ctx, namespace, name, c.secret)
 			Expect(pod.Reconcile(ctx, job)).To(Equal("10s"), name)
 			expectWaiting(ctx, job, endpoint.Reason(c.reason), c.message)
-			Expect(MustJSON(Live(ctx, NewWithT(GinkgoT()), job).Object)).NotTo(Or(ContainSubstring("hunter2"), ContainSubstring("6 * 7")))
+			Expect(MustJSON(Live(ctx, Default, job).Object)).NotTo(Or(ContainSubstring("hunter2"), ContainSubstring("6 * 7")))
 		}
 		Expect(pod.Plays()).To(BeZero())
 		attack.Repelled("Secrets and hosts", "have a Secret that is not a credential sent to a system", "the run waits, and the Secret is not used", "PersonalCredentialInvalid")
@@ -210,7 +209,7 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "empty"}}, `{"stringData":{"password":"a password"}}`)
 		pod.Reconcile(ctx, job)
 		Expect(pod.Plays()).To(Equal(1))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("does not start where nobody decides who may use it", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -224,13 +223,13 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 		policy.SetName("collection-operator-personal-credentials")
 		deny := func(ctx context.Context) { Patch(ctx, policy.DeepCopy(), `{"spec":{"validationActions":["Deny"]}}`) }
 		Patch(ctx, policy.DeepCopy(), `{"spec":{"validationActions":["Warn"]}}`)
-		DeferCleanup(deny, NodeTimeout(time.Minute))
+		DeferCleanup(deny)
 		job := personalJob(ctx, namespace, "one", alice)
 		another := fmt.Sprintf(`{"metadata":{"annotations":{%q:"another"}}}`, endpoint.AnnotationCredential)
 		named := func() error {
 			return As(operatorOf(namespace)).Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(another)), client.DryRunAll)
 		}
-		Eventually(named).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, named).Should(Succeed())
 		Expect(pod.Reconcile(ctx, job)).To(Equal("10s"))
 		expectWaiting(ctx, job, "PersonalCredentialUnprotected", "an administrator must apply ValidatingAdmissionPolicy collection-operator-personal-credentials")
 		Expect(pod.Plays()).To(BeZero())
@@ -238,10 +237,10 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 		attack.Repelled("Secrets and hosts", "use another user's Secret while the policy is not in effect", "no run with a personal credential starts", waiting["message"].(string))
 
 		deny(ctx)
-		Eventually(named).WithContext(ctx).Should(MatchError(ContainSubstring("an operator must not choose")))
+		Eventually(ctx, named).Should(MatchError(ContainSubstring("an operator must not choose")))
 		pod.Reconcile(ctx, job)
 		Expect(pod.Plays()).To(Equal(1))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("that the system refused is not repeated with it, and that of another user starts", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -259,10 +258,10 @@ while [ ! -e "$DIR/looked-alice" ] || [ ! -e "$DIR/looked-bob" ]; do sleep 0.05;
 		pod.Reconcile(ctx, other)
 		Expect(pod.Plays()).To(Equal(2))
 		e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lpar1"}}
-		Get(ctx, NewWithT(GinkgoT()), e)
-		state := string(LiveState(ctx, NewWithT(GinkgoT()), e).Data[endpoint.StateFile])
+		Get(ctx, Default, e)
+		state := string(LiveState(ctx, Default, e).Data[endpoint.StateFile])
 		Expect(state).To(And(ContainSubstring("alice"), ContainSubstring("bob"), Not(ContainSubstring(key))))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // filesWith returns the files of the pod that contain a text.

@@ -3,7 +3,6 @@ package runner_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -102,7 +101,7 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 			job := naming(ctx, namespace, name, c.spec)
 			Expect(pod.Reconcile(ctx, job)).To(Equal("10s"), name)
 			expectWaiting(ctx, job, v2beta2.ReasonRuntimeObjectNotAllowed, c.message)
-			live := Live(ctx, NewWithT(GinkgoT()), job)
+			live := Live(ctx, Default, job)
 			Expect(live.GetAnnotations()).NotTo(HaveKey(gate.AnnotationRecord), "%s: no attempt is used", name)
 			Expect(live.Object["status"]).NotTo(HaveKey("lastRun"), name)
 		}
@@ -117,21 +116,21 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 
 		By("going on by itself once the label is there, without a change of the resource")
 		Expect(waiting).To(HaveKey("since"))
-		before := Live(ctx, NewWithT(GinkgoT()), job)
+		before := Live(ctx, Default, job)
 		allowReading(ctx, namespace, "of-an-application")
 		Expect(pod.Start(before).Answer(ctx)).To(Equal("5m0s"))
 		Expect(pod.Plays()).To(Equal(began + 1))
 		phase, none := waitingOf(ctx, job)
 		Expect(phase).To(Equal("Succeeded"))
 		Expect(none).To(BeNil())
-		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))))
+		Expect(Live(ctx, Default, job).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))))
 		Expect(pod.Read("output")).NotTo(ContainSubstring("orbidden"))
 
 		By("not stopping what is as described when the label is withdrawn, but its next run")
 		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-an-application"}},
 			fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, v2beta2.LabelRuntime))
 		Expect(pod.Reconcile(ctx, job)).To(Equal("5m0s"))
-		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+		Expect(Field(ctx, job, "status", "phase")(Default)).To(Equal("Succeeded"))
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:"now"}}}`, gate.AnnotationCheckRequestedAt))
 		pod.Reconcile(ctx, job)
 		Expect(pod.Plays()).To(Equal(began+1), "a drift check is a run")
@@ -139,7 +138,7 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 		Expect(pod.Reconcile(ctx, job)).To(Equal("10s"))
 		expectWaiting(ctx, job, v2beta2.ReasonRuntimeObjectNotAllowed, `Secret "of-an-application" `+needsLabel)
 		Expect(pod.Plays()).To(Equal(began + 1))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("are not read for a resource that refers to one that names them", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -155,7 +154,7 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 		allowReading(ctx, namespace, "of-an-application")
 		Expect(pod.Reconcile(ctx, last)).To(Equal("5m0s"))
 		Expect(pod.Plays()).To(Equal(1))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("are not read by deletion playbooks either, which run without those that are gone", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -169,16 +168,16 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 		Expect(pod.Plays()).To(Equal(2))
 		Patch(ctx, hostile, fmt.Sprintf(`{"spec":{"password":"x/../%s-endpoints"}}`, JobOperator))
 		Expect(pod.Reconcile(ctx, hostile)).To(Equal("10s"))
-		Expect(Field(ctx, hostile, "status", "waiting", "message")(NewWithT(GinkgoT()))).To(ContainSubstring("is not the name of a Secret"))
+		Expect(Field(ctx, hostile, "status", "waiting", "message")(Default)).To(ContainSubstring("is not the name of a Secret"))
 
 		Patch(ctx, secret, fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, v2beta2.LabelRuntime))
 		Expect(pod.Reconcile(ctx, job)).To(Equal("10s"))
-		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Deleting"))
-		Expect(Field(ctx, job, "status", "waiting", "message")(NewWithT(GinkgoT()))).To(ContainSubstring(`Secret "db" ` + needsLabel))
+		Expect(Field(ctx, job, "status", "phase")(Default)).To(Equal("Deleting"))
+		Expect(Field(ctx, job, "status", "waiting", "message")(Default)).To(ContainSubstring(`Secret "db" ` + needsLabel))
 		Remove(ctx, secret)
 		Expect(pod.Reconcile(ctx, job)).To(Equal("done"))
 		Expect(pod.Plays()).To(Equal(3))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("are read without the label if they were kept, unless their owner has decided otherwise", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -204,5 +203,5 @@ var _ = Describe("Secrets that a resource names", Ordered, func() {
 		pod.Write("endpoints/"+gate.KeptSecretsFile, "{")
 		Expect(pod.Reconcile(ctx, job)).To(Equal("10s"))
 		Expect(pod.Plays()).To(Equal(2), "what cannot be read allows nothing")
-	}, NodeTimeout(time.Minute))
+	})
 })

@@ -86,7 +86,7 @@ var _ = BeforeSuite(func(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	EngineEnvironment = []string{intervalsVariable + "=" + MustJSON(intervals())}
 	MakeJobKind(ctx)
-}, NodeTimeout(time.Minute))
+})
 
 var _ = ReportAfterSuite("attacks", func(report Report) {
 	if table := attack.Table(report); table != "" {
@@ -174,7 +174,7 @@ func (p *operatorPod) waitSince(ctx context.Context, job *unstructured.Unstructu
 // waitingOf returns phase and status.waiting, nil if the latter does not exist.
 func waitingOf(ctx context.Context, job client.Object) (phase string, waiting map[string]any) {
 	GinkgoHelper()
-	live := Live(ctx, NewWithT(GinkgoT()), job)
+	live := Live(ctx, Default, job)
 	phase, _, _ = unstructured.NestedString(live.Object, "status", "phase")
 	waiting, _, _ = unstructured.NestedMap(live.Object, "status", "waiting")
 	return phase, waiting
@@ -186,7 +186,7 @@ func expectWaiting(ctx context.Context, job client.Object, reason endpoint.Reaso
 	phase, waiting := waitingOf(ctx, job)
 	Expect(phase).To(Equal("Waiting"))
 	Expect(waiting).To(And(HaveKeyWithValue("reason", string(reason)), HaveKeyWithValue("message", ContainSubstring(message)), HaveKey("since")))
-	Expect(Condition(ctx, job, "Ready")(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithReason("Waiting"), WithMessage(message)))
+	Expect(Condition(ctx, job, "Ready")(Default)).To(And(ConditionFalse(), WithReason("Waiting"), WithMessage(message)))
 }
 
 // expectRun expects that a reconciliation runs the playbook, once.
@@ -204,12 +204,12 @@ func (p *operatorPod) expectNoRun(ctx context.Context, job client.Object, e *v2b
 	GinkgoHelper()
 	before := p.Plays()
 	p.Reconcile(ctx, job)
-	live, state := Live(ctx, NewWithT(GinkgoT()), job), LiveState(ctx, NewWithT(GinkgoT()), e)
+	live, state := Live(ctx, Default, job), LiveState(ctx, Default, e)
 	for range 2 {
 		Expect(p.Reconcile(ctx, job)).NotTo(Equal("done"))
 	}
-	Expect(LiveState(ctx, NewWithT(GinkgoT()), e).ResourceVersion).To(Equal(state.ResourceVersion))
-	Expect(Live(ctx, NewWithT(GinkgoT()), job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
+	Expect(LiveState(ctx, Default, e).ResourceVersion).To(Equal(state.ResourceVersion))
+	Expect(Live(ctx, Default, job).GetResourceVersion()).To(Equal(live.GetResourceVersion()))
 	Expect(p.Plays()).To(Equal(before), p.Read("output"))
 }
 
@@ -236,7 +236,7 @@ var recordKey = gate.Key(strings.Repeat("k", gate.RecordKeyBytes))
 // gateRecord returns the record of a resource.
 func gateRecord(ctx context.Context, job *unstructured.Unstructured) *gate.Record {
 	GinkgoHelper()
-	live := Live(ctx, NewWithT(GinkgoT()), job)
+	live := Live(ctx, Default, job)
 	record := recordKey.Verify(gateIdentity(live), live.GetAnnotations()[gate.AnnotationRecord])
 	Expect(record).NotTo(BeNil())
 	return record

@@ -3,7 +3,6 @@ package runner_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -43,32 +42,32 @@ var _ = Describe("The gate in a pod that is terminating", func() {
 		other := NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar1"})
 		place := pod.moveToNode(ctx, "operator-2")
 		pod.RealRunner(`while [ ! -e $DIR/go ]; do sleep 0.02; done; ` + WellDone)
-		r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+		r := pod.Start(Live(ctx, Default, job))
 		Eventually(pod.Plays).Should(Equal(1))
 		Expect(K8s.Delete(ctx, place)).To(Succeed())
 		Expect(pod.Reconcile(ctx, other)).To(Equal("10s"))
 		Expect(pod.Read("output")).To(ContainSubstring("no run is started: pod operator-2 is terminating: the next pod starts it"))
-		Eventually(func() string { return pod.Read("output") }).WithContext(ctx).Should(ContainSubstring("the pod is terminating: the run has 40s to end"))
+		Eventually(ctx, func() string { return pod.Read("output") }).Should(ContainSubstring("the pod is terminating: the run has 40s to end"))
 		Expect(r.Ended).NotTo(BeClosed())
 		pod.Write("go", "")
 		Expect(r.Answer(ctx)).To(Equal("5m0s"))
-		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
+		Expect(Field(ctx, job, "status", "phase")(Default)).To(Equal("Succeeded"))
 		Expect(pod.Reconcile(ctx, other)).To(Equal("10s"))
 		Expect(pod.Plays()).To(Equal(1))
-		Expect(Live(ctx, NewWithT(GinkgoT()), other).Object).NotTo(HaveKey("status"))
-	}, NodeTimeout(2*time.Minute))
+		Expect(Live(ctx, Default, other).Object).NotTo(HaveKey("status"))
+	})
 
 	It("ends a run before the pod ends, tells it, and the next pod runs it again", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod, job := newOperatorPod(ctx, namespace), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
 		place := pod.moveToNode(ctx, "operator-2")
 		pod.RealRunner(`trap '' TERM; report '{"currentTask": {"name": "Copy", "since": "2026-01-02T03:04:05Z"}}'; sleep 1000 & wait; wait`)
-		r := pod.Start(Live(ctx, NewWithT(GinkgoT()), job))
+		r := pod.Start(Live(ctx, Default, job))
 		Eventually(pod.Plays).Should(Equal(1))
 		Expect(K8s.Delete(ctx, place, client.GracePeriodSeconds(21))).To(Succeed())
 		r.Answer(ctx)
 		message := `the run was ended in task "Copy" because pod operator-2 was deleted and ends 21 seconds later (runtime.terminationSeconds); it starts again in the next pod`
-		live := Live(ctx, NewWithT(GinkgoT()), job)
+		live := Live(ctx, Default, job)
 		Expect(live.Object["status"]).To(HaveKeyWithValue("lastRun", And(HaveKeyWithValue("outcome", "Interrupted"),
 			HaveKeyWithValue("failure", And(HaveKeyWithValue("message", message), HaveKeyWithValue("task", "Copy"))))))
 		Expect(gateEvents(ctx, namespace)).To(ConsistOf(ContainSubstring("Warning RunFailed run 1001: Interrupted: " + message)))
@@ -80,7 +79,7 @@ var _ = Describe("The gate in a pod that is terminating", func() {
 		pod.RealRunner(WellDone)
 		pass(ctx, job)
 		pod.expectRun(ctx, job)
-		Expect(Live(ctx, NewWithT(GinkgoT()), job).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))), "it used up no retry")
-		Expect(Field(ctx, job, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("Succeeded"))
-	}, NodeTimeout(2*time.Minute))
+		Expect(Live(ctx, Default, job).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))), "it used up no retry")
+		Expect(Field(ctx, job, "status", "phase")(Default)).To(Equal("Succeeded"))
+	})
 })

@@ -32,24 +32,24 @@ const adoptedResources = 30
 // Serial because the manager is stopped, and the API group of all collections belongs to nobody meanwhile.
 var _ = Describe("A cluster that is adopted from z/OS Cloud Broker", Serial, Label("serial"), Slow, Ordered, func() {
 	a := &adoptedCluster{plays: newPlaysOf("e2e-adopt", "adopt-lab", "Adopt")}
-	BeforeAll(a.prepare, NodeTimeout(10*time.Minute))
-	AfterEach(a.explain, NodeTimeout(time.Minute))
+	BeforeAll(a.prepare)
+	AfterEach(a.explain)
 	AfterAll(func(ctx context.Context) {
 		for _, crd := range a.own { // Without the label, no manager starts, and no later spec passes.
 			Patch(ctx, &crd, `{"metadata":{"labels":{"app.kubernetes.io/part-of":"collection-operator"}}}`)
 		}
 		a.manage(ctx, "2")
 		a.cleanUp(ctx)
-	}, NodeTimeout(8*time.Minute))
+	})
 
-	It("runs no playbook, and logs on nowhere", a.adopt, NodeTimeout(10*time.Minute))
+	It("runs no playbook, and logs on nowhere", a.adopt)
 	It("runs the playbook of a resource that is changed then", func(ctx context.Context) {
 		changed := a.play("adopted-00", "zos1", nil)
 		Patch(ctx, changed, `{"spec":{"note":"second"}}`)
-		Eventually(func() map[string]int { return a.zos.lines(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).
+		Eventually(ctx, func() map[string]int { return a.zos.lines(ctx) }).
 			Should(Equal(map[string]int{"begin adopted-00 second": 1, "end adopted-00 second": 1}))
 		Expect(a.zos.logons(ctx)).To(BeNumerically(">", a.logons))
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // adoptedCluster is made as the product leaves a cluster. Which parts of that are known, and from where, is said in
@@ -108,11 +108,11 @@ func (a *adoptedCluster) manage(ctx context.Context, replicas string) {
 	kubectl(ctx, "scale", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--replicas="+replicas)
 	kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--timeout=3m")
 	if replicas == "0" {
-		Eventually(func(g Gomega) []corev1.Pod {
+		Eventually(ctx, func(g Gomega) []corev1.Pod {
 			var pods corev1.PodList
 			g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), managerPods)).To(Succeed())
 			return pods.Items
-		}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeEmpty())
+		}).Should(BeEmpty())
 	}
 }
 
@@ -153,7 +153,7 @@ func (a *adoptedCluster) makeDefinition(ctx context.Context) {
 	crd := a.definition()
 	Create(ctx, crd)
 	kubectl(ctx, "wait", "--for=condition=Established", "crd/"+crd.Name, "--timeout=1m")
-	Eventually(func(g Gomega) { a.live(ctx, g, "") }).WithContext(ctx).Should(Succeed(), "the API server serves it a moment later")
+	Eventually(ctx, func(g Gomega) { a.live(ctx, g, "") }).Should(Succeed(), "the API server serves it a moment later")
 }
 
 func (a *adoptedCluster) setStatus(ctx context.Context, object client.Object, status map[string]any) {
@@ -175,10 +175,10 @@ func (a *adoptedCluster) adopt(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred(), printed)
 	Expect(printed).To(ContainSubstring("Adopted."))
 	a.manage(ctx, "2")
-	Eventually(Condition(ctx, a.collection("1.0.0"), v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
-	Eventually(a.phases(ctx, "adopted")).WithContext(ctx).WithTimeout(4 * time.Minute).
+	Eventually(ctx, Condition(ctx, a.collection("1.0.0"), v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
+	Eventually(ctx, a.phases(ctx, "adopted")).WithTimeout(RunTimeout).
 		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: adoptedResources}))
-	Eventually(a.asked(ctx, "adopted")).WithContext(ctx).Should(Not(ContainElement(HavePrefix("/proc"))))
+	Eventually(ctx, a.asked(ctx, "adopted")).Should(Not(ContainElement(HavePrefix("/proc"))))
 	Expect(a.zos.logons(ctx)-a.logons).To(BeZero(), "logons")
 	Expect(a.zos.lines(ctx)).To(BeEmpty(), "runs")
 	for _, object := range a.live(ctx, Default, "adopted") {

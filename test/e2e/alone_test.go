@@ -40,28 +40,27 @@ var _ = Describe("A cluster in which nothing else happens", Serial, Label("seria
 		e.install(ctx, collection.Name, "files.tar.gz", archives["files.tar.gz"])
 		Create(ctx, keeper.DeepCopy())
 		expectSuccess(ctx, keeper)
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("has no writes but those of Leases", func(ctx context.Context) {
 		expectIdle(ctx, idleTime(), "system:serviceaccount:"+e.namespace+":example-zos-files-operator")
-	}, NodeTimeout(time.Hour))
+	})
 
-	It("has an installation finished in whose middle the manager was killed", func(ctx context.Context) { e.finishAfterCrash(ctx) },
-		NodeTimeout(8*time.Minute))
+	It("has an installation finished in whose middle the manager was killed", func(ctx context.Context) { e.finishAfterCrash(ctx) })
 
 	It("is as it was once a collection was deleted with its resources", func(ctx context.Context) {
 		Remove(ctx, collection.DeepCopy())
-		Eventually(Gone(ctx, collection)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
-		Eventually(Gone(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(collection.Name + "-soc")})).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, collection)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(collection.Name + "-soc")})).Should(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/files")).NotTo(ContainSubstring("keeper.txt"))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			after := listObjects(ctx, e.namespace)
 			g.Expect(slices.DeleteFunc(slices.Clone(after), in(before))).To(BeEmpty(), "left behind")
 			g.Expect(slices.DeleteFunc(slices.Clone(before), in(after))).To(BeEmpty(), "gone too")
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(8*time.Minute))
+		}).Should(Succeed())
+	})
 })
 
 // finishAfterCrash kills the manager while it installs a collection.
@@ -71,11 +70,11 @@ func (e *environment) finishAfterCrash(ctx context.Context) {
 	deployment := &appsv1.Deployment{ObjectMeta: e.meta("example-second-operator")}
 	Create(ctx, second)
 	// The inventory is written before the first object of the installation.
-	Eventually(func(g Gomega) []any {
+	Eventually(ctx, func(g Gomega) []any {
 		inventory, _, err := unstructured.NestedSlice(Live(ctx, g, soc).Object, "status", "inventory")
 		g.Expect(err).NotTo(HaveOccurred())
 		return inventory
-	}).WithContext(ctx).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
+	}).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
 	killManager(ctx)
 	Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).NotTo(ConditionTrue(), "the kill came too late")
 
@@ -87,6 +86,6 @@ func (e *environment) finishAfterCrash(ctx context.Context) {
 
 	Remove(ctx, second)
 	for _, object := range []client.Object{second, soc, deployment} {
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 	}
 }

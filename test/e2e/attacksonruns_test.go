@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -26,9 +25,9 @@ import (
 const runsAndRecords = "Runs and their records"
 
 func (s *runSpecs) attacks() {
-	It("get no field that only another version of the collection declares", attack.Label, s.foreignFields, NodeTimeout(10*time.Minute))
-	It("run or not regardless of a forged record", attack.Label, s.forgedRecords, NodeTimeout(4*time.Minute))
-	It("cannot be made to run all the time, or to tell much, by annotations", attack.Label, s.boundedAnnotations, NodeTimeout(3*time.Minute))
+	It("get no field that only another version of the collection declares", attack.Label, s.foreignFields)
+	It("run or not regardless of a forged record", attack.Label, s.forgedRecords)
+	It("cannot be made to run all the time, or to tell much, by annotations", attack.Label, s.boundedAnnotations)
 }
 
 // foreignFields sets, in a namespace whose operator runs version 1.0.0, a field that version 1.1.0 declares. The endpoint has
@@ -40,7 +39,7 @@ func (s *runSpecs) foreignFields(ctx context.Context) {
 		OperatorCollection: newer.Name, Mapping: []v2beta2.NamespaceMapping{{Namespace: s.neighbor.Name}},
 	}}
 	Create(ctx, soc, newer)
-	Eventually(Condition(ctx, newer, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, newer, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 	s.zos1.shell(ctx, "mkdir -p /tmp/evil/bin; printf '#!/bin/sh\\ntouch /tmp/evil/executed\\n' >/tmp/evil/bin/python3; chmod -R a+rwx /tmp/evil")
 	// The task that fails is the one that needs Python.
 	set := s.instance("v1minor1patch0", "Play", "evil-set", map[string]any{"zosendpoint": "zos1", "note": "set", "code": int64(3), "PYZ": "/tmp/evil"})
@@ -50,21 +49,21 @@ func (s *runSpecs) foreignFields(ctx context.Context) {
 		spec, _, err := unstructured.NestedMap(Live(ctx, Default, object).Object, "spec")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(spec).To(HaveKeyWithValue("PYZ", "/tmp/evil"), "the API server stores it")
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeFailed))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeFailed))
 		run := lastRun(ctx, object)(Default)
 		Expect(run.Failure).To(HaveValue(And(HaveField("Task", "Refuse"), HaveField("ReturnCode", HaveValue(Equal(3))))),
 			"the endpoint's Python ran the module")
-		Eventually(Condition(ctx, object, runstatus.ConditionFieldsIgnored)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("PYZ")))
+		Eventually(ctx, Condition(ctx, object, runstatus.ConditionFieldsIgnored)).Should(And(ConditionTrue(), WithMessage("PYZ")))
 		attack.Repelled(runsAndRecords, "set a field that a newer version in another namespace declares, and on which the endpoint's Python depends: "+object.GetName(),
 			"the field is ignored and named", Condition(ctx, object, runstatus.ConditionFieldsIgnored)(Default).Message)
 	}
 	Expect(s.zos1.shell(ctx, "ls /tmp/evil")).NotTo(ContainSubstring("executed"))
 	for _, object := range []*unstructured.Unstructured{set, defaulted} {
 		Remove(ctx, object.DeepCopy())
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 	}
 	Remove(ctx, newer)
-	Eventually(Gone(ctx, newer)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, newer)).Should(BeTrue())
 }
 
 // record is the signed record of a resource.
@@ -90,18 +89,18 @@ func (s *runSpecs) forgedRecords(ctx context.Context) {
 
 	By("an unchanged resource with another's record")
 	Patch(ctx, unchanged.DeepCopy(), withRecord(stolen, nil))
-	Eventually(func(g Gomega) string { return record(ctx, g, unchanged) }).WithContext(ctx).ShouldNot(Equal(stolen), "it is replaced")
+	Eventually(ctx, func(g Gomega) string { return record(ctx, g, unchanged) }).ShouldNot(Equal(stolen), "it is replaced")
 	Expect(s.zos1.lines(ctx)).To(Equal(lines))
 
 	By("a changed resource with the record of a resource that has succeeded")
 	Patch(ctx, changed.DeepCopy(), withRecord(stolen, map[string]any{"note": "forged"}))
-	Eventually(func() int { return s.zos1.lines(ctx)["end calm-12 forged"] }).WithContext(ctx).Should(Equal(1))
+	Eventually(ctx, func() int { return s.zos1.lines(ctx)["end calm-12 forged"] }).Should(Equal(1))
 
 	By("a new resource with the record of an equal one")
 	fresh := s.play("fresh", "zos1", nil)
 	fresh.SetAnnotations(map[string]string{gate.AnnotationRecord: stolen})
 	Create(ctx, fresh.DeepCopy())
-	Eventually(lastRun(ctx, fresh)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, fresh)).Should(withOutcome(gate.OutcomeSucceeded))
 
 	By("a resource that rests after failures, with an edited record")
 	resting := s.failing()[0]
@@ -114,7 +113,7 @@ func (s *runSpecs) forgedRecords(ctx context.Context) {
 		return r
 	}, strings.ReplaceAll(edited, string(gate.OutcomeFailed), string(gate.OutcomeSucceeded)))
 	Patch(ctx, resting.DeepCopy(), withRecord(edited, nil))
-	Eventually(func(g Gomega) string { return record(ctx, g, resting) }).WithContext(ctx).ShouldNot(Equal(edited))
+	Eventually(ctx, func(g Gomega) string { return record(ctx, g, resting) }).ShouldNot(Equal(edited))
 	Expect(Condition(ctx, resting, runstatus.ConditionReady)(Default)).NotTo(ConditionTrue())
 
 	after := s.zos1.lines(ctx)
@@ -123,7 +122,7 @@ func (s *runSpecs) forgedRecords(ctx context.Context) {
 	attack.Repelled(runsAndRecords, "copy the record of one resource to another, or edit one", "worth nothing: unchanged resources do not run, all others do",
 		fmt.Sprintf("the copied record was replaced by one of %d characters (its own had %d)", len(record(ctx, Default, unchanged)), len(own)))
 	Remove(ctx, fresh)
-	Eventually(Gone(ctx, fresh)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, fresh)).Should(BeTrue())
 }
 
 // boundedAnnotations sets ansible-operator's annotations to values out of bounds.

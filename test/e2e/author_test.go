@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -47,15 +46,15 @@ func authorSpecs() {
 		session, err := gexec.Start(command, GinkgoWriter, GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { session.Kill() })
-		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say(`TASK \[Hold\]`))
+		Eventually(ctx, session.Out).Should(gbytes.Say(`TASK \[Hold\]`))
 		running := strings.TrimSpace(a.podman(ctx, "ps", "--quiet"))
 		Expect(a.podman(ctx, "inspect", running)).NotTo(ContainSubstring("correct horse battery"))
 		Expect(a.podman(ctx, "inspect", "--format={{.EffectiveCaps}} {{.HostConfig.ReadonlyRootfs}}", running)).To(Equal("[] true\n"))
 		session.Interrupt()
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
+		Eventually(ctx, session).Should(gexec.Exit(1))
 		Expect(string(session.Out.Contents())).To(ContainSubstring("Cancelled after"))
 		Expect(a.podman(ctx, "ps", "--all", "--quiet")).To(BeEmpty())
-	}, NodeTimeout(8*time.Minute))
+	})
 }
 
 // newAuthor makes a folder with a collection, a resource, and what ssh needs to log on to lpar1.

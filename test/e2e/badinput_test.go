@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -33,18 +32,18 @@ func badInputSpecs() {
 			Create(ctx, oc)
 			DeferCleanup(func(ctx context.Context) {
 				Remove(ctx, oc)
-				Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-			}, NodeTimeout(3*time.Minute))
+				Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+			})
 
-			Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+			Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).
 				Should(And(ConditionFalse(), WithReason(reason), WithMessage(message)))
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				g.Expect(Field(ctx, oc, "status", "phase")(g)).To(Equal(string(v2beta2.PhaseFailed)))
 				reconciling := Condition(ctx, oc, v2beta2.ConditionReconciling)(g)
 				stalled := Condition(ctx, oc, v2beta2.ConditionStalled)(g)
 				g.Expect(reconciling.Status == metav1.ConditionTrue).NotTo(Equal(stalled.Status == metav1.ConditionTrue),
 					"either it is tried again or only its author can help")
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 
 			var crds apiextensionsv1.CustomResourceDefinitionList
 			Expect(K8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": domain})).To(Succeed())
@@ -53,26 +52,26 @@ func badInputSpecs() {
 			Expect(K8s.List(ctx, &socs, client.InNamespace(namespace))).To(Succeed())
 			Expect(socs.Items).To(BeEmpty())
 		},
-		Entry("a server that is not there", NodeTimeout(3*time.Minute), "bad-server", v2beta2.ReasonSourceUnreachable, "nobody.e2e", func() v2beta2.OperatorCollectionSpec {
+		Entry("a server that is not there", "bad-server", v2beta2.ReasonSourceUnreachable, "nobody.e2e", func() v2beta2.OperatorCollectionSpec {
 			return v2beta2.OperatorCollectionSpec{CollectionURL: "http://nobody.e2e.svc.cluster.local/x.tar.gz", SkipSignatureVerification: true}
 		}),
-		Entry("an archive that is not there", NodeTimeout(3*time.Minute), "bad-path", v2beta2.ReasonArchiveNotFound, "404", func() v2beta2.OperatorCollectionSpec {
+		Entry("an archive that is not there", "bad-path", v2beta2.ReasonArchiveNotFound, "404", func() v2beta2.OperatorCollectionSpec {
 			return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL("absent.tar.gz"), SkipSignatureVerification: true}
 		}),
-		Entry("an archive that nothing vouches for", NodeTimeout(3*time.Minute), "bad-unverified", v2beta2.ReasonNotVerified, "digest", func() v2beta2.OperatorCollectionSpec {
+		Entry("an archive that nothing vouches for", "bad-unverified", v2beta2.ReasonNotVerified, "digest", func() v2beta2.OperatorCollectionSpec {
 			return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL("good.tar.gz")}
 		}),
-		Entry("another archive than the one pinned", NodeTimeout(3*time.Minute), "bad-digest", v2beta2.ReasonDigestMismatch, "sha256:", func() v2beta2.OperatorCollectionSpec {
+		Entry("another archive than the one pinned", "bad-digest", v2beta2.ReasonDigestMismatch, "sha256:", func() v2beta2.OperatorCollectionSpec {
 			return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL("good.tar.gz"), Digest: "sha256:" + strings.Repeat("0", 64)}
 		}),
-		Entry("a file that is no archive", NodeTimeout(3*time.Minute), "bad-gzip", v2beta2.ReasonArchiveNotGzip, "gzip", func() v2beta2.OperatorCollectionSpec { return pinned("text.tar.gz") }),
-		Entry("half an archive", NodeTimeout(3*time.Minute), "bad-half", v2beta2.ReasonArchiveTruncated, "", func() v2beta2.OperatorCollectionSpec { return pinned("truncated.tar.gz") }),
-		Entry("an archive that leaves its folder", NodeTimeout(3*time.Minute), "bad-escape", v2beta2.ReasonArchiveUnsafe, "outside.txt", func() v2beta2.OperatorCollectionSpec { return pinned("escape.tar.gz") }),
-		Entry("no operator-config", NodeTimeout(3*time.Minute), "bad-no-config", v2beta2.ReasonOperatorConfigMissing, "operator-config", func() v2beta2.OperatorCollectionSpec { return pinned("no-config.tar.gz") }),
-		Entry("two operator-configs", NodeTimeout(3*time.Minute), "bad-two-configs", v2beta2.ReasonOperatorConfigAmbiguous, "operator-config.yaml", func() v2beta2.OperatorCollectionSpec { return pinned("two-configs.tar.gz") }),
-		Entry("an operator-config that is no YAML", NodeTimeout(3*time.Minute), "bad-yaml", v2beta2.ReasonInvalidYAML, "operator-config.yml:1", func() v2beta2.OperatorCollectionSpec { return pinned("bad-yaml.tar.gz") }),
-		Entry("a kind that is no kind", NodeTimeout(3*time.Minute), "bad-kind", v2beta2.ReasonInvalidCollection, "resources[0].kind", func() v2beta2.OperatorCollectionSpec { return pinned("bad-kind.tar.gz") }),
-		Entry("a playbook that is not there", NodeTimeout(3*time.Minute), "bad-no-playbook", v2beta2.ReasonPlaybookMissing, "play.yml", func() v2beta2.OperatorCollectionSpec { return pinned("no-playbook.tar.gz") }),
+		Entry("a file that is no archive", "bad-gzip", v2beta2.ReasonArchiveNotGzip, "gzip", func() v2beta2.OperatorCollectionSpec { return pinned("text.tar.gz") }),
+		Entry("half an archive", "bad-half", v2beta2.ReasonArchiveTruncated, "", func() v2beta2.OperatorCollectionSpec { return pinned("truncated.tar.gz") }),
+		Entry("an archive that leaves its folder", "bad-escape", v2beta2.ReasonArchiveUnsafe, "outside.txt", func() v2beta2.OperatorCollectionSpec { return pinned("escape.tar.gz") }),
+		Entry("no operator-config", "bad-no-config", v2beta2.ReasonOperatorConfigMissing, "operator-config", func() v2beta2.OperatorCollectionSpec { return pinned("no-config.tar.gz") }),
+		Entry("two operator-configs", "bad-two-configs", v2beta2.ReasonOperatorConfigAmbiguous, "operator-config.yaml", func() v2beta2.OperatorCollectionSpec { return pinned("two-configs.tar.gz") }),
+		Entry("an operator-config that is no YAML", "bad-yaml", v2beta2.ReasonInvalidYAML, "operator-config.yml:1", func() v2beta2.OperatorCollectionSpec { return pinned("bad-yaml.tar.gz") }),
+		Entry("a kind that is no kind", "bad-kind", v2beta2.ReasonInvalidCollection, "resources[0].kind", func() v2beta2.OperatorCollectionSpec { return pinned("bad-kind.tar.gz") }),
+		Entry("a playbook that is not there", "bad-no-playbook", v2beta2.ReasonPlaybookMissing, "play.yml", func() v2beta2.OperatorCollectionSpec { return pinned("no-playbook.tar.gz") }),
 	)
 
 	DescribeTable("says why it does not reach an endpoint, which it accepts all the same",
@@ -80,16 +79,16 @@ func badInputSpecs() {
 			endpoint := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: spec()}
 			Create(ctx, endpoint)
 			DeferCleanup(Remove, endpoint)
-			Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(reason)))
+			Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(And(ConditionFalse(), WithReason(reason)))
 			Expect(Condition(ctx, endpoint, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 		},
-		Entry("no such host", NodeTimeout(3*time.Minute), "bad-host", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
+		Entry("no such host", "bad-host", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
 			return v2beta2.ZosEndpointSpec{Host: "nobody.e2e.svc.cluster.local"}
 		}),
-		Entry("a server that does not speak SSH", NodeTimeout(3*time.Minute), "bad-protocol", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
+		Entry("a server that does not speak SSH", "bad-protocol", v2beta2.ReasonHostUnreachable, func() v2beta2.ZosEndpointSpec {
 			return v2beta2.ZosEndpointSpec{Host: "archives.e2e.svc.cluster.local", Port: 80}
 		}),
-		Entry("another host key than the one expected", NodeTimeout(3*time.Minute), "bad-key", v2beta2.ReasonHostKeyMismatch, func() v2beta2.ZosEndpointSpec {
+		Entry("another host key than the one expected", "bad-key", v2beta2.ReasonHostKeyMismatch, func() v2beta2.ZosEndpointSpec {
 			_, other := newKey("")
 			return v2beta2.ZosEndpointSpec{Host: lpar1.host(), HostKeys: []string{strings.TrimSpace(other)}}
 		}),
@@ -102,11 +101,11 @@ func badInputSpecs() {
 		}
 		Create(ctx, endpoint)
 		DeferCleanup(Remove, endpoint)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonInvalidVariables)))
 		expectHealth(ctx, endpoint, "Degraded", "Failed")
 		printed, err := kubectlWait(ctx, "zosendpoint/bad-variables", "3s")
 		Expect(err).To(HaveOccurred())
 		Expect(printed).To(ContainSubstring("timed out"))
-	}, NodeTimeout(3*time.Minute))
+	})
 }

@@ -53,18 +53,18 @@ var _ = Describe("What an operator costs", Label("bench"), Serial, Ordered, func
 		s.zos = p.system("zos1")
 		p.connect(ctx, s.zos, v2beta2.ZosEndpointSpec{MaxConcurrentRuns: ptr.To[int32](playsAtOnce)})
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(playsAtOnce)})
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(p.explain, NodeTimeout(time.Minute))
+	})
+	AfterEach(p.explain)
 	AfterAll(func(ctx context.Context) {
 		s.zos.shell(ctx, "touch /tmp/go-one /tmp/go-many")
 		p.cleanUp(ctx)
-	}, NodeTimeout(8*time.Minute))
+	})
 	AfterAll(func() { saveFigures(&s.figures) })
 
-	It("is reported while it is idle", s.idle, NodeTimeout(5*time.Minute))
-	It("is reported for one playbook, and for ten at the same time", s.busy, NodeTimeout(6*time.Minute))
-	It("is reported for the start of its pod", s.starts, NodeTimeout(10*time.Minute))
-	It("is reported for several", s.several, NodeTimeout(20*time.Minute))
+	It("is reported while it is idle", s.idle)
+	It("is reported for one playbook, and for ten at the same time", s.busy)
+	It("is reported for the start of its pod", s.starts)
+	It("is reported for several", s.several)
 })
 
 // saveFigures prints figures, and stores them in BENCH_OUTPUT if that is set.
@@ -141,12 +141,12 @@ func (s *benchSpecs) hold(ctx context.Context, prefix string, count int) {
 		Create(ctx, object)
 	}
 	for i := range count {
-		Eventually(s.zos.waits(ctx, fmt.Sprintf("in-%s-%02d", prefix, i))).WithContext(ctx).WithTimeout(3 * time.Minute).ShouldNot(BeEmpty())
+		Eventually(ctx, s.zos.waits(ctx, fmt.Sprintf("in-%s-%02d", prefix, i))).WithTimeout(3 * time.Minute).ShouldNot(BeEmpty())
 	}
 	used, _ := s.usage(ctx, s.namespace)
 	s.figures.Add(fmt.Sprintf("memory of %d playbooks at once, beyond idle", count), "MiB", used-s.idleMiB)
 	s.zos.shell(ctx, "touch /tmp/go-"+prefix)
-	Eventually(s.phases(ctx, prefix)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: count}))
+	Eventually(ctx, s.phases(ctx, prefix)).WithTimeout(3 * time.Minute).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: count}))
 }
 
 // starts measures from the creation of a pod whose image is on the node to its first run.
@@ -154,17 +154,17 @@ func (s *benchSpecs) starts(ctx context.Context) {
 	for round := range startRounds {
 		before := s.pod(ctx, Default).UID
 		Expect(K8s.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(s.namespace), client.MatchingLabels{"operator-name": "zos-plays"})).To(Succeed())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			var pods corev1.PodList
 			g.Expect(K8s.List(ctx, &pods, client.InNamespace(s.namespace), client.MatchingLabels{"operator-name": "zos-plays"})).To(Succeed())
 			g.Expect(pods.Items).To(ContainElement(HaveField("UID", Not(Equal(before)))))
-		}).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(Succeed())
+		}).WithPolling(20 * time.Millisecond).Should(Succeed())
 		created := time.Now()
 		object := s.play(fmt.Sprintf("start-%d", round), "zos1", nil)
 		Create(ctx, object)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(lastRun(ctx, object)(g).Started.Time).NotTo(BeZero())
-		}).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(Succeed())
+		}).WithPolling(20 * time.Millisecond).Should(Succeed())
 		s.figures.Add("from the creation of a pod to its first run", "s", time.Since(created).Seconds())
 		expectSuccess(ctx, object)
 	}
@@ -184,7 +184,7 @@ func (s *benchSpecs) several(ctx context.Context) {
 			Name: fmt.Sprintf("%s-%d", s.namespace, i), Annotations: map[string]string{"zoscb.ibm.com/allow-mapping-from": s.namespace},
 		}}
 		Create(ctx, space)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, space) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, space) })
 		namespaces = append(namespaces, space.Name)
 	}
 	var mapping []map[string]string
@@ -194,13 +194,13 @@ func (s *benchSpecs) several(ctx context.Context) {
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: s.meta(s.name() + "-soc")}
 	started := time.Now()
 	Patch(ctx, soc, MustJSON(map[string]any{"spec": map[string]any{"mapping": mapping}}))
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(10 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithTimeout(10 * time.Minute).Should(ConditionTrue())
 	for _, namespace := range namespaces {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.deployment()}}
-		Eventually(Condition(ctx, d, string(appsv1.DeploymentAvailable))).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, d, string(appsv1.DeploymentAvailable))).Should(ConditionTrue())
 	}
 	s.figures.Add(fmt.Sprintf("until %d operators run", count), "s", time.Since(started).Seconds())
 	s.watchIdle(ctx, fmt.Sprintf("each of %d idle operators", count), namespaces...)
 	Patch(ctx, soc, MustJSON(map[string]any{"spec": map[string]any{"mapping": mapping[:1]}}))
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(5 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithTimeout(5 * time.Minute).Should(ConditionTrue())
 }

@@ -35,11 +35,11 @@ var _ = Describe("In a chaos of kills", Serial, Ordered, Label("chaos"), func() 
 		c.begin(ctx)
 		c.zos = c.connectTo(ctx, "zos1")
 		c.before = c.objects(ctx)
-	}, NodeTimeout(5*time.Minute))
-	AfterEach(c.explain, NodeTimeout(time.Minute))
-	AfterAll(c.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(c.explain)
+	AfterAll(c.cleanUp)
 
-	It("nothing is lost, doubled or left behind", c.run, NodeTimeout(50*time.Minute))
+	It("nothing is lost, doubled or left behind", c.run)
 })
 
 // chaos is an environment, what was asked of it, and what was killed in it.
@@ -150,10 +150,10 @@ func (c *chaos) useStored(ctx context.Context, g Gomega) {
 // request asks for something at random.
 func (c *chaos) request(ctx context.Context, round int) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		c.useStored(ctx, g)
 		c.live(ctx, g, "") // The API server follows a changed CustomResourceDefinition a moment later.
-	}).WithContext(ctx).WithTimeout(4*time.Minute).Should(Succeed(), "there is a kind")
+	}).WithTimeout(4*time.Minute).Should(Succeed(), "there is a kind")
 	names := slices.Sorted(maps.Keys(c.notes))
 	what := []string{"create", "create", "change", "change", "delete", "upgrade"}[c.random.IntN(6)]
 	switch {
@@ -177,7 +177,7 @@ func (c *chaos) request(ctx context.Context, round int) {
 		what = "create"
 		name := fmt.Sprintf("play-%d", round)
 		c.notes[name] = "first"
-		Eventually(func() error { return K8s.Create(ctx, c.play(name, "zos1", nil)) }).WithContext(ctx).Should(Succeed(), "the kind is served")
+		Eventually(ctx, func() error { return K8s.Create(ctx, c.play(name, "zos1", nil)) }).Should(Succeed(), "the kind is served")
 	}
 	c.requests[what]++
 }
@@ -187,21 +187,21 @@ func (c *chaos) settle(ctx context.Context) {
 	GinkgoHelper()
 	oc := c.collection("1.0.0")
 	// A pod that is told to end in its first moments may not hear it, and is killed after its grace period of five minutes.
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(7 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(7 * time.Minute).Should(ConditionTrue())
 	for _, name := range slices.Sorted(maps.Keys(c.notes)) {
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			c.useStored(ctx, g)
 			status := statusOf(g, Live(ctx, g, c.play(name, "zos1", nil)))
 			g.Expect(status.LastRun).NotTo(BeNil(), name)
 			g.Expect(status.Phase).To(BeElementOf(runstatus.PhaseSucceeded, runstatus.PhaseOutdated), name)
 			g.Expect(status.LastRun.Outcome).To(Equal(gate.OutcomeSucceeded), name)
 			g.Expect(c.zos.lines(ctx)).To(HaveKey("end "+name+" "+c.notes[name]), "lost")
-		}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
+		}).WithTimeout(4 * time.Minute).Should(Succeed())
 	}
 	for _, name := range c.deleted {
-		Eventually(Gone(ctx, c.play(name, "zos1", nil))).WithContext(ctx).WithTimeout(4*time.Minute).Should(BeTrue(), name)
+		Eventually(ctx, Gone(ctx, c.play(name, "zos1", nil))).WithTimeout(4*time.Minute).Should(BeTrue(), name)
 	}
-	Eventually(func(g Gomega) { c.pod(ctx, g) }).WithContext(ctx).Should(Succeed(), "one pod")
+	Eventually(ctx, func(g Gomega) { c.pod(ctx, g) }).Should(Succeed(), "one pod")
 	c.unsuccessful = map[string]int{}
 	for _, object := range c.live(ctx, Default, "") {
 		c.unsuccessful[object.GetName()] = 0
@@ -239,8 +239,8 @@ func (c *chaos) countPlays(ctx context.Context) int {
 // expectRemoved waits until the collection is gone, and expects that nothing of it is left.
 func (c *chaos) expectRemoved(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(Gone(ctx, c.collection("1.0.0"))).WithContext(ctx).WithTimeout(7 * time.Minute).Should(BeTrue())
-	Eventually(func(g Gomega) {
+	Eventually(ctx, Gone(ctx, c.collection("1.0.0"))).WithTimeout(7 * time.Minute).Should(BeTrue())
+	Eventually(ctx, func(g Gomega) {
 		after := c.objects(ctx)
 		g.Expect(slices.DeleteFunc(slices.Clone(after), in(c.before))).To(BeEmpty(), "left behind")
 		g.Expect(slices.DeleteFunc(slices.Clone(c.before), in(after))).To(BeEmpty(), "gone too")
@@ -248,7 +248,7 @@ func (c *chaos) expectRemoved(ctx context.Context) {
 		var leases coordinationv1.LeaseList
 		g.Expect(K8s.List(ctx, &leases, client.InNamespace(c.namespace))).To(Succeed())
 		g.Expect(leases.Items).To(Or(BeEmpty(), HaveEach(HaveField("Name", c.deployment()))))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	lines := c.zos.lines(ctx)
 	for _, name := range append(slices.Sorted(maps.Keys(c.notes)), c.deleted...) {
 		Expect(lines["end-removal "+name]).To(BeNumerically(">=", 1), "%s: removed without its playbook", name)

@@ -105,7 +105,7 @@ func (t *authorsTool) removeRest(ctx context.Context) {
 			Remove(ctx, object)
 		}
 	}
-	Eventually(Gone(ctx, t.soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, t.soc)).WithTimeout(ClientTimeout).Should(BeTrue())
 }
 
 func (t *authorsTool) end(ctx context.Context) {
@@ -137,7 +137,7 @@ func (t *authorsTool) create(ctx context.Context, edition string, credentials v2
 		t.endpoint(ctx, "zos1", v2beta2.ZosEndpointSpec{Host: t.zos.host(), Variables: Variables(`"ansible_python_interpreter: /usr/bin/python3"`)})
 	}
 	Create(ctx, t.collection.DeepCopy())
-	Eventually(Field(ctx, t.collection, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal("Successful"))
+	Eventually(ctx, Field(ctx, t.collection, "status", "phase")).WithTimeout(25 * time.Second).Should(Equal("Successful"))
 	endpoint := v2beta2.EndpointMapping{Name: "zos1"}
 	if credentials == v2beta2.CredentialShared {
 		endpoint.CredentialName = "zos1"
@@ -149,7 +149,7 @@ func (t *authorsTool) create(ctx context.Context, edition string, credentials v2
 		Mapping: []v2beta2.NamespaceMapping{{Namespace: t.namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{endpoint}}},
 	}
 	kubectlApply(ctx, wanted)
-	Eventually(Field(ctx, t.soc, "status", "phase")).WithContext(ctx).WithTimeout(150 * time.Second).Should(Equal("Successful"))
+	Eventually(ctx, Field(ctx, t.soc, "status", "phase")).WithTimeout(150 * time.Second).Should(Equal("Successful"))
 }
 
 // kubectlApply merges an object on the server with whatever is there.
@@ -165,14 +165,14 @@ func kubectlApply(ctx context.Context, object client.Object) {
 func (t *authorsTool) redeploy(ctx context.Context, pod, edition string) {
 	GinkgoHelper()
 	var target string
-	Eventually(func() string {
+	Eventually(ctx, func() string {
 		target = Field(ctx, t.collection, "status", "config", "collectionPath")(Default)
 		return target
-	}).WithContext(ctx).ShouldNot(BeEmpty())
+	}).ShouldNot(BeEmpty())
 	former := t.pods(ctx)(Default)
 	t.copyArchive(ctx, pod, target, edition)
 	kubectl(ctx, "delete", "pods", "-n", t.namespace, "-l", "operator-name=authors-notes", "--wait=false")
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		ready := slices.DeleteFunc(readyPods(ctx, t.namespace, authorsPods)(g), func(name string) bool { return slices.Contains(former, name) })
 		g.Expect(ready).NotTo(BeEmpty())
 		for _, name := range ready {
@@ -180,7 +180,7 @@ func (t *authorsTool) redeploy(ctx context.Context, pod, edition string) {
 				StopTrying("pod " + name + " became ready with the archive " + is).Now()
 			}
 		}
-	}).WithContext(ctx).WithPolling(200 * time.Millisecond).Should(Succeed())
+	}).WithPolling(200 * time.Millisecond).Should(Succeed())
 	t.expectRuns(ctx, edition)
 }
 
@@ -211,11 +211,11 @@ func (t *authorsTool) edition(ctx context.Context, g Gomega, pod string) string 
 // expectRuns waits until the one pod that is ready has an archive.
 func (t *authorsTool) expectRuns(ctx context.Context, edition string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		pods := readyPods(ctx, t.namespace, authorsPods)(g)
 		g.Expect(pods).To(HaveLen(1))
 		g.Expect(t.edition(ctx, g, pods[0])).To(Equal(edition))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // withdraw removes the finalizer of the OperatorCollection and deletes it.
@@ -223,18 +223,18 @@ func (t *authorsTool) withdraw(ctx context.Context) {
 	GinkgoHelper()
 	Patch(ctx, t.collection.DeepCopy(), `{"metadata":{"finalizers":[]}}`)
 	Remove(ctx, t.collection.DeepCopy())
-	Eventually(Gone(ctx, t.soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, t.soc)).WithTimeout(ClientTimeout).Should(BeTrue())
 }
 
 // expectAnswers asks what the editor extension asks about an operator with a custom resource.
 func (t *authorsTool) expectAnswers(ctx context.Context, note *unstructured.Unstructured) {
 	GinkgoHelper()
 	var names []string
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		names = t.pods(ctx)(g)
 		g.Expect(names).To(HaveLen(1))
 		g.Expect(readyPods(ctx, t.namespace, authorsPods)(g)).To(Equal(names))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	pod := &corev1.Pod{ObjectMeta: t.meta(names[0])}
 	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(pod), pod)).To(Succeed())
 	for _, init := range pod.Spec.InitContainers {
@@ -242,17 +242,17 @@ func (t *authorsTool) expectAnswers(ctx context.Context, note *unstructured.Unst
 	}
 	api := path.Join("/apis/suboperator.zoscb.ibm.com/v1minor0patch0/namespaces", t.namespace, "authorsnotes")
 	Expect(kubectl(ctx, "get", "--raw", api)).To(ContainSubstring(`"name":"` + note.GetName() + `"`))
-	Eventually(Field(ctx, note, "status", "phase")).WithContext(ctx).Should(Equal("Succeeded"))
+	Eventually(ctx, Field(ctx, note, "status", "phase")).Should(Equal("Succeeded"))
 	log := path.Join("/tmp/ansible-operator/runner/suboperator.zoscb.ibm.com/v1minor0patch0/AuthorsNote", t.namespace, note.GetName(), "artifacts/latest/stdout")
-	Eventually(func() (string, error) {
+	Eventually(ctx, func() (string, error) {
 		return Output(ctx, kubectlPath(), "exec", "-n", t.namespace, pod.Name, "--", "cat", log)
-	}).WithContext(ctx).Should(ContainSubstring("Keep a note"), "ansible-operator makes the link after the run has ended")
+	}).Should(ContainSubstring("Keep a note"), "ansible-operator makes the link after the run has ended")
 	Expect(kubectl(ctx, "exec", "-n", t.namespace, pod.Name, "--", "zoscb-encrypt", "version")).To(HavePrefix("zoscb-encrypt "))
 	if t.install == v2beta2.InstallOLM {
 		name := Field(ctx, t.soc, "status", "clusterserviceversion", "metadata", "name")(Default)
-		Eventually(func() string {
+		Eventually(ctx, func() string {
 			return kubectl(ctx, "get", "clusterserviceversion", name, "-n", t.namespace, "-o", "jsonpath={.status.phase}")
-		}).WithContext(ctx).Should(Equal("Succeeded"))
+		}).Should(Equal("Succeeded"))
 	}
 }
 
@@ -291,7 +291,7 @@ func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.Credential
 	By("redeploy collection")
 	t.redeploy(ctx, leaderPod(ctx).Name, "second")
 	ask(ctx, note)
-	Eventually(func() string { return t.zos.shell(ctx, "cat /tmp/note-hello") }).WithContext(ctx).Should(Equal("second"))
+	Eventually(ctx, func() string { return t.zos.shell(ctx, "cat /tmp/note-hello") }).Should(Equal("second"))
 
 	By("redeploy operator")
 	t.withdraw(ctx)
@@ -301,58 +301,58 @@ func (t *authorsTool) replay(ctx context.Context, credentials v2beta2.Credential
 	By("delete")
 	expectSuccess(ctx, note)
 	t.withdraw(ctx)
-	Eventually(Condition(ctx, note, "Ready")).WithContext(ctx).Should(And(ConditionFalse(), WithReason("NoOperator")))
+	Eventually(ctx, Condition(ctx, note, "Ready")).Should(And(ConditionFalse(), WithReason("NoOperator")))
 	Expect(kubectl(ctx, "describe", "authorsnote", "hello", "-n", t.namespace)).To(ContainSubstring("kubectl collection abandon AuthorsNote/hello"))
 	Remove(ctx, note.DeepCopy())
 	Run(ctx, kubectlCollection, "abandon", "authorsnote/hello", "-n", t.namespace, "--yes")
-	Eventually(Gone(ctx, note)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, note)).Should(BeTrue())
 }
 
 var _ = Describe("Authors' tools", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	t := newAuthorsTool("e2e-clients", ManagerNamespace, v2beta2.InstallDirect)
-	BeforeAll(t.start, NodeTimeout(5*time.Minute))
-	AfterEach(t.explain, NodeTimeout(time.Minute))
-	AfterEach(t.removeRest, NodeTimeout(4*time.Minute))
-	AfterAll(t.end, NodeTimeout(5*time.Minute))
+	BeforeAll(t.start)
+	AfterEach(t.explain)
+	AfterEach(t.removeRest)
+	AfterAll(t.end)
 
 	DescribeTable("create a collection, redeploy it and its operator, and delete it", t.replay,
-		Entry("with a shared credential", v2beta2.CredentialShared, NodeTimeout(12*time.Minute)),
-		Entry("with personal credentials", v2beta2.CredentialPersonal, NodeTimeout(12*time.Minute)),
+		Entry("with a shared credential", v2beta2.CredentialShared),
+		Entry("with personal credentials", v2beta2.CredentialPersonal),
 	)
 
 	It("do so with one manager", func(ctx context.Context) {
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
 		DeferCleanup(func(ctx context.Context) {
 			Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":2}}`)
-			Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
-		}, NodeTimeout(4*time.Minute))
+			Eventually(ctx, managersReady(ctx)).WithTimeout(InstallTimeout).Should(HaveLen(2))
+		})
 		Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":1}}`)
-		Eventually(managersReady(ctx)).WithContext(ctx).Should(HaveLen(1))
+		Eventually(ctx, managersReady(ctx)).Should(HaveLen(1))
 		t.replay(ctx, v2beta2.CredentialShared)
-	}, NodeTimeout(18*time.Minute))
+	})
 
 	It("redeploy a collection with an archive in the pod of the other manager", func(ctx context.Context) {
 		t.create(ctx, "first", v2beta2.CredentialShared)
 		t.expectRuns(ctx, "first")
 		var other string
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			leader := leaderPod(ctx).Name
 			others := slices.DeleteFunc(managersReady(ctx)(g), func(pod string) bool { return pod == leader })
 			g.Expect(others).To(HaveLen(1))
 			other = others[0]
-		}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+		}).WithTimeout(InstallTimeout).Should(Succeed())
 		kubectl(ctx, "exec", "-n", ManagerNamespace, other, "--", "mkdir", "-p", "/opt/collections/suboperator/authors-notes/1.0.0")
 		t.redeploy(ctx, other, "second")
 		t.withdraw(ctx)
-	}, NodeTimeout(8*time.Minute))
+	})
 })
 
 var _ = Describe("Authors' tools, with the Operator Lifecycle Manager", Label("olm"), Serial, Ordered, ContinueOnFailure, func() {
 	t := newAuthorsTool("e2e-clients-olm", ManagerNamespace, v2beta2.InstallOLM)
-	BeforeAll(t.start, NodeTimeout(8*time.Minute))
-	AfterEach(t.explain, NodeTimeout(time.Minute))
-	AfterEach(t.removeRest, NodeTimeout(4*time.Minute))
-	AfterAll(t.end, NodeTimeout(8*time.Minute))
+	BeforeAll(t.start)
+	AfterEach(t.explain)
+	AfterEach(t.removeRest)
+	AfterAll(t.end)
 
-	It("create a collection, redeploy it and its operator, and delete it", func(ctx context.Context) { t.replay(ctx, v2beta2.CredentialShared) }, NodeTimeout(20*time.Minute))
+	It("create a collection, redeploy it and its operator, and delete it", func(ctx context.Context) { t.replay(ctx, v2beta2.CredentialShared) })
 })

@@ -49,11 +49,11 @@ func dataFile(name string, spec map[string]any) *unstructured.Unstructured {
 // expectSuccess waits until the last run of an instance's playbook succeeded, and no other one is due for the present spec.
 func expectSuccess(ctx context.Context, object client.Object) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Expect(Condition(ctx, object, runstatus.ConditionReady)(g)).
 			To(And(ConditionTrue(), HaveField("ObservedGeneration", Live(ctx, g, object).GetGeneration())))
 		g.Expect(Condition(ctx, object, runstatus.ConditionSuccessful)(g)).To(ConditionTrue())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // ask requests a run of an instance's playbook.

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -78,13 +77,13 @@ func expectRestrictedPods(ctx context.Context, namespace string, labels client.M
 }
 
 func containmentSpecs() {
-	It("lets an operator's pod read no other object than it must", attack.Label, useToken, NodeTimeout(3*time.Minute))
+	It("lets an operator's pod read no other object than it must", attack.Label, useToken)
 
-	It("serves an archive to whoever names its digest, and nothing else to anybody", attack.Label, useArchives, NodeTimeout(3*time.Minute))
+	It("serves an archive to whoever names its digest, and nothing else to anybody", attack.Label, useArchives)
 
 	It("runs the manager where the level restricted is enforced", attack.Label, func(ctx context.Context) {
 		expectRestrictedPods(ctx, ManagerNamespace, client.MatchingLabels{"component": "manager"})
-	}, NodeTimeout(3*time.Minute))
+	})
 }
 
 // try is an attack by requests, each of which must get the same answer.

@@ -71,17 +71,16 @@ var _ = Describe("A credential", Label("story"), Ordered, ContinueOnFailure, fun
 		e.start(ctx, archives)
 		zos.start(ctx)
 		e.installSpec(ctx, "notes.credentials-lab.1.0.0", e.talkative("notes.tar.gz", archives["notes.tar.gz"]))
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	Context("of each kind", func() { credentialKinds(e, zos) })
 	Context("that changes while the operator runs", func() { liveChanges(e, zos) })
 	Context("that is refused", func() { refusedCredentials(e, zos) })
 	Context("in a pod with a user ID that the image does not know", func() { anyUserID(e, zos) })
 
-	It("is nowhere but in its Secret, the operator's and the operator's memory", attack.Label, func(ctx context.Context) { expectSecrecy(ctx, e, zos) },
-		NodeTimeout(3*time.Minute))
+	It("is nowhere but in its Secret, the operator's and the operator's memory", attack.Label, func(ctx context.Context) { expectSecrecy(ctx, e, zos) })
 
 	It("cannot be read with the operator's token", attack.Label, func(ctx context.Context) {
 		secrets := "GET /api/v1/namespaces/" + e.namespace + "/secrets/"
@@ -90,13 +89,13 @@ var _ = Describe("A credential", Label("story"), Ordered, ContinueOnFailure, fun
 		seen := statuses(ctx, e.namespace, notesPod, secrets+"plain", secrets+notesPod+"-endpoints")
 		Expect(seen).To(HaveEach("403"))
 		attack.Repelled(permissions, "an operator's token: read a Secret of its namespace when no kind has a password variable", "forbidden", strings.Join(seen, " "))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("never has a module sent by SFTP", func(ctx context.Context) {
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted publickey for ibmuser"))
 		Expect(zos.transferred(ctx)).To(BeEmpty())
 		Expect(strings.ToLower(zos.log(ctx))).NotTo(ContainSubstring("sftp"))
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // note is a resource whose playbook writes a text on an endpoint.
@@ -107,18 +106,18 @@ func (e *environment) note(name, endpoint, text string) *unstructured.Unstructur
 // readNote waits until the note on the system is the wanted one.
 func (s *system) readNote(ctx context.Context, name, want string) {
 	GinkgoHelper()
-	Eventually(func() string {
+	Eventually(ctx, func() string {
 		return s.shell(ctx, "cat /tmp/note-"+name+" 2>/dev/null || true")
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(want + "\n"))
+	}).WithTimeout(InstallTimeout).Should(Equal(want + "\n"))
 }
 
 // arrives waits until a file of the mounted Secret holds a text, and reports how long it took since the change.
 func (e *environment) arrives(ctx context.Context, what, file, text string) {
 	GinkgoHelper()
 	changed := time.Now()
-	Eventually(func() string {
+	Eventually(ctx, func() string {
 		return e.inOperator(ctx, notesPod, "cat /etc/zoscb/endpoints/"+file+" 2>/dev/null || true")
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring(text))
+	}).WithTimeout(InstallTimeout).Should(ContainSubstring(text))
 	AddReportEntry(what+" reached the pod after", fmt.Sprint(time.Since(changed).Round(time.Second)))
 }
 
@@ -161,9 +160,9 @@ func expectSecrecy(ctx context.Context, e *environment, zos *system) {
 func credentialKinds(e *environment, zos *system) {
 	It("is not needed to find out whether a system answers", func(ctx context.Context) {
 		e.endpoint(ctx, "probed", v2beta2.ZosEndpointSpec{Host: zos.host()})
-		Eventually(func() string { return zos.log(ctx) }).WithContext(ctx).Should(ContainSubstring("[preauth]"))
+		Eventually(ctx, func() string { return zos.log(ctx) }).Should(ContainSubstring("[preauth]"))
 		Expect(zos.refusals(ctx)).To(BeZero())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("may be a key, an encrypted key or a password", attack.Label, func(ctx context.Context) {
 		plain, plainKey := newKey("")
@@ -186,7 +185,7 @@ func credentialKinds(e *environment, zos *system) {
 		}
 		Expect(zos.log(ctx)).To(ContainSubstring("Accepted password for ibmuser"))
 		Expect(zos.refusals(ctx)).To(BeZero())
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("is not needed in the operator's own pod", attack.Label, func(ctx context.Context) {
 		e.endpoint(ctx, "here", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal})
@@ -194,23 +193,23 @@ func credentialKinds(e *environment, zos *system) {
 		Create(ctx, here.DeepCopy())
 		expectSuccess(ctx, here)
 		Expect(e.inOperator(ctx, notesPod, "cat /tmp/note-here")).To(HavePrefix("inside hello "))
-	}, NodeTimeout(3*time.Minute))
+	})
 }
 
 func liveChanges(e *environment, zos *system) {
 	var pod types.UID
-	BeforeAll(func(ctx context.Context) { pod = e.operatorPod(ctx, "notes") }, NodeTimeout(3*time.Minute))
+	BeforeAll(func(ctx context.Context) { pod = e.operatorPod(ctx, "notes") })
 
 	It("takes an endpoint that is new", func(ctx context.Context) {
 		late := e.note("late", "late", "first")
 		Create(ctx, late.DeepCopy())
-		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("EndpointNotFound")))
+		Eventually(ctx, Condition(ctx, late, "Failure")).Should(And(ConditionTrue(), WithMessage("EndpointNotFound")))
 		e.endpoint(ctx, "late", v2beta2.ZosEndpointSpec{Host: zos.host(), CredentialName: "plain", Variables: Variables(`"greeting=hi"`)})
 		e.arrives(ctx, "a new endpoint", "late_vars.yaml", "hi")
 		ask(ctx, late)
 		expectSuccess(ctx, late)
 		zos.readNote(ctx, "late", "first hi ibmuser")
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("takes variables that changed", func(ctx context.Context) {
 		late := &v2beta2.ZosEndpoint{ObjectMeta: e.meta("late")}
@@ -218,7 +217,7 @@ func liveChanges(e *environment, zos *system) {
 		e.arrives(ctx, "a changed variable", "late_vars.yaml", "evening")
 		Patch(ctx, e.note("late", "late", ""), `{"spec": {"text": "second"}}`)
 		zos.readNote(ctx, "late", "second good-evening ibmuser")
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("takes a key that was rotated", func(ctx context.Context) {
 		rotated, rotatedKey := newKey("")
@@ -229,12 +228,12 @@ func liveChanges(e *environment, zos *system) {
 		Patch(ctx, e.note("late", "late", ""), `{"spec": {"text": "third"}}`)
 		zos.readNote(ctx, "late", "third good-evening ibmuser")
 		Expect(zos.refusals(ctx)).To(BeZero())
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("has needed no restart for that", func(ctx context.Context) {
 		Expect(e.operatorPod(ctx, "notes")).To(Equal(pod))
 		Expect(kubectl(ctx, "get", "pods", "-n", e.namespace, "-l", "operator-name=notes", "-o", "jsonpath={..restartCount}")).To(Equal("0 0"))
-	}, NodeTimeout(3*time.Minute))
+	})
 }
 
 func refusedCredentials(e *environment, zos *system) {
@@ -253,7 +252,7 @@ func refusedCredentials(e *environment, zos *system) {
 		Create(ctx, refused.DeepCopy(), another.DeepCopy())
 		runs := 0
 		for _, note := range both {
-			Eventually(waitsFor(ctx, note)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+			Eventually(ctx, waitsFor(ctx, note)).Should(Equal(endpoint.ReasonCredentialRefused))
 			Expect(Condition(ctx, note, runstatus.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason("Waiting")))
 			if lastRun(ctx, note)(Default).ID != "" {
 				runs++
@@ -267,28 +266,28 @@ func refusedCredentials(e *environment, zos *system) {
 				ask(ctx, note)
 				Patch(ctx, note.DeepCopy(), fmt.Sprintf(`{"spec": {"text": "please %d"}}`, edit))
 			}
-			Consistently(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).WithTimeout(5*time.Second).
+			Consistently(ctx, func() int { return zos.refusals(ctx) - tried }).WithTimeout(5*time.Second).
 				Should(Equal(1), "repeated logons revoke a user ID")
 		}
 		attack.Repelled(secretsAndHosts, "have a user ID revoked by resources whose credential is refused", "one logon, whatever is changed or requested",
 			fmt.Sprintf("%d logon: %s", zos.refusals(ctx)-tried, Condition(ctx, another, runstatus.ConditionReady)(Default).Message))
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("is tried once more when somebody asks for it", func(ctx context.Context) {
 		Patch(ctx, zep.DeepCopy(), withAnnotation(endpoint.AnnotationRetry, "the user ID was resumed"))
-		Eventually(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
+		Eventually(ctx, func() int { return zos.refusals(ctx) - tried }).Should(Equal(2))
 		for _, note := range both {
-			Eventually(waitsFor(ctx, note)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+			Eventually(ctx, waitsFor(ctx, note)).Should(Equal(endpoint.ReasonCredentialRefused))
 		}
-		Consistently(func() int { return zos.refusals(ctx) - tried }).WithContext(ctx).Should(Equal(2))
-	}, NodeTimeout(6*time.Minute))
+		Consistently(ctx, func() int { return zos.refusals(ctx) - tried }).Should(Equal(2))
+	})
 
 	It("is not used by probes", func(ctx context.Context) {
 		Patch(ctx, zep.DeepCopy(), `{"spec": {"port": 22, "host": "`+zos.name+`"}}`)
 		Patch(ctx, zep.DeepCopy(), `{"spec": {"host": "`+zos.host()+`"}}`)
-		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Expect(zos.refusals(ctx) - tried).To(Equal(2))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("works as soon as the system accepts it and somebody asks", func(ctx context.Context) {
 		zos.authorize(ctx, "refused", strangerKey)
@@ -298,7 +297,7 @@ func refusedCredentials(e *environment, zos *system) {
 			zos.readNote(ctx, note.GetName(), "please 2 hello ibmuser")
 		}
 		Expect(zos.refusals(ctx) - tried).To(Equal(2))
-	}, NodeTimeout(8*time.Minute))
+	})
 }
 
 // anyUserID is what OpenShift does to every pod: some UID, in group 0.
@@ -309,7 +308,7 @@ func anyUserID(e *environment, zos *system) {
 		before := e.operatorPod(ctx, "notes")
 		Patch(ctx, deployment.DeepCopy(), `{"spec": {"template": {"spec": {"securityContext": {"runAsUser": 1000730000, "runAsGroup": 0}}}}}`)
 		kubectl(ctx, "rollout", "status", "-n", e.namespace, "deployment/"+notesPod, "--timeout=3m")
-		Eventually(func() types.UID { return e.operatorPod(ctx, "notes") }).WithContext(ctx).ShouldNot(Equal(before))
+		Eventually(ctx, func() types.UID { return e.operatorPod(ctx, "notes") }).ShouldNot(Equal(before))
 		Expect(e.inOperator(ctx, notesPod, "id -u; id -g; id -G")).To(Equal("1000730000\n0\n0\n"))
 		Expect(e.inOperator(ctx, notesPod, "ls /opt/ansible/content")).To(ContainSubstring("note.yml"))
 		expectRestrictedPods(ctx, e.namespace, client.MatchingLabels{"operator-name": "notes"})
@@ -321,8 +320,7 @@ func anyUserID(e *environment, zos *system) {
 			zos.readNote(ctx, name, "anybody hello ibmuser")
 			expectSuccess(ctx, e.note(name, name, ""))
 		}
-		Eventually(func() string { return e.inOperator(ctx, notesPod, "cat /tmp/note-here 2>/dev/null || true") }).
-			WithContext(ctx).Should(HavePrefix("anybody hello "))
+		Eventually(ctx, func() string { return e.inOperator(ctx, notesPod, "cat /tmp/note-here 2>/dev/null || true") }).Should(HavePrefix("anybody hello "))
 		Expect(Condition(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("notes.credentials-lab.1.0.0-soc")}, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
-	}, NodeTimeout(8*time.Minute))
+	})
 }

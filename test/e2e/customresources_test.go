@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -48,7 +47,7 @@ second line
 		Expect(Field(ctx, hello, "status", "path")(Default)).To(Equal(lpar1.base() + "/hello.txt"))
 		Expect(Field(ctx, hello, "status", "sha256")(Default)).To(Equal(fmt.Sprintf("%x", sha256.Sum256([]byte(content)))))
 		Expect(Live(ctx, Default, hello).GetFinalizers()).To(ContainElement(InstanceFinalizer))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("updates it, with every type of variable, through the collection's own plugins", func(ctx context.Context) {
 		secret := &corev1.Secret{
@@ -62,9 +61,9 @@ second line
 			"retention_years": 2.25, "uppercase": true, "contentSecret": "hello-content", "DFS_Mode": "0600",
 			"owner_info": map[string]any{"department": "Storage", "extension": 1, "notify": false},
 		}}))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(lpar1.content(ctx, "hello.txt")).To(HaveSuffix("\nSHORT.......\nMUCH LONGER \n"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		expectSuccess(ctx, hello)
 		content := lpar1.content(ctx, "hello.txt")
 		Expect(content).To(ContainSubstring("keep 2.25 years\n# owner Jane Doe, Storage, extension 1\n"))
@@ -74,11 +73,11 @@ second line
 			Expect(log).NotTo(ContainSubstring("well kept"))
 			Expect(log).NotTo(ContainSubstring("PRIVATE KEY"))
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("keeps the run's log where clients look for it", func(ctx context.Context) {
 		Expect(runLog(ctx, "DataFile", "hello")).To(ContainSubstring("PLAY RECAP"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("refuses values that the collection does not allow", func(ctx context.Context) {
 		for _, spec := range []map[string]any{
@@ -93,7 +92,7 @@ second line
 			err := K8s.Create(ctx, dataFile("refused", spec))
 			Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v: %v", spec, err)
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("runs on the endpoint that the resource names, and on no other", func(ctx context.Context) {
 		second := dataFile("second", map[string]any{"zosendpoint": lpar2.name, "filename": "second.csv", "format": "csv", "lines": []any{"a", "b"}})
@@ -103,7 +102,7 @@ second line
 		Expect(lpar2.content(ctx, "second.csv")).To(HaveSuffix("\n1;a\n2;b\n"))
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("second.csv"))
 		Expect(lpar2.files(ctx)).NotTo(ContainElement("hello.txt"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("runs in the operator's own pod for a local endpoint", func(ctx context.Context) {
 		local := dataFile("local", map[string]any{"zosendpoint": "here", "filename": "local.txt", "lines": []any{"in the pod"}})
@@ -111,9 +110,9 @@ second line
 		expectSuccess(ctx, local)
 		Expect(inOperator(ctx, "cat /tmp/files/local.txt")).To(HaveSuffix("\nin the pod\n"))
 		Remove(ctx, local.DeepCopy())
-		Eventually(Gone(ctx, local)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, local)).Should(BeTrue())
 		Expect(inOperator(ctx, "ls /tmp/files")).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("fails a resource whose endpoint is not mapped", func(ctx context.Context) {
 		stray := &v2beta2.ZosEndpoint{
@@ -124,12 +123,12 @@ second line
 		DeferCleanup(Remove, stray)
 		unmapped := dataFile("unmapped", map[string]any{"zosendpoint": "lpar3", "filename": "unmapped.txt"})
 		Create(ctx, unmapped.DeepCopy())
-		Eventually(Condition(ctx, unmapped, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("EndpointNotFound")))
+		Eventually(ctx, Condition(ctx, unmapped, "Failure")).Should(And(ConditionTrue(), WithMessage("EndpointNotFound")))
 		Patch(ctx, unmapped.DeepCopy(), `{"spec":{"zosendpoint":"lpar1"}}`)
 		expectSuccess(ctx, unmapped)
 		Remove(ctx, unmapped.DeepCopy())
-		Eventually(Gone(ctx, unmapped)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, unmapped)).Should(BeTrue())
+	})
 
 	It("acts on another resource by kindReference", func(ctx context.Context) {
 		fileCopy := instance("FileCopy", "hello-copy", map[string]any{"zosendpoint": lpar1.name, "source": "hello", "copy_name": "copied.txt"})
@@ -138,16 +137,16 @@ second line
 		Expect(lpar1.shell(ctx, "cat "+lpar1.base()+"/copies/copied.txt")).To(Equal(lpar1.content(ctx, "hello.txt")))
 
 		Remove(ctx, fileCopy.DeepCopy())
-		Eventually(Gone(ctx, fileCopy)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, fileCopy)).Should(BeTrue())
 		Expect(lpar1.shell(ctx, "ls "+lpar1.base()+"/copies")).To(BeEmpty())
 		Expect(lpar1.files(ctx)).To(ContainElement("hello.txt"))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("deletes through the finalizer playbook", func(ctx context.Context) {
 		Remove(ctx, hello.DeepCopy())
-		Eventually(Gone(ctx, hello)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, hello)).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("hello.txt"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("never sends a module by SFTP", func(ctx context.Context) {
 		for _, t := range []*target{lpar1, lpar2} {
@@ -155,7 +154,7 @@ second line
 			Expect(log).To(ContainSubstring("Accepted publickey for " + t.user))
 			Expect(strings.ToLower(log)).NotTo(ContainSubstring("sftp"), t.name)
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 }
 
 // runLog is what ansible printed in the last run for an instance.

@@ -30,37 +30,37 @@ func deletionSpecs() {
 		expectSuccess(ctx, keeper)
 		// As Argo CD deletes. Then the garbage collector deletes what has an owner reference, at once.
 		Expect(K8s.Delete(ctx, files.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
-		Eventually(Condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, files, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonInstancesExist), WithMessage("keeper")))
 
 		Patch(ctx, keeper.DeepCopy(), `{"spec":{"lines":["still served"]}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(lpar1.content(ctx, "keeper.txt")).To(HaveSuffix("\nstill served\n"))
-		}).WithContext(ctx).Should(Succeed())
-		Consistently(Gone(ctx, filesSOC)).WithContext(ctx).WithTimeout(5 * time.Second).Should(BeFalse())
+		}).Should(Succeed())
+		Consistently(ctx, Gone(ctx, filesSOC)).WithTimeout(5 * time.Second).Should(BeFalse())
 		live := &appsv1.Deployment{}
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(operator), live)).To(Succeed())
 		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("with Finalize runs the finalizer playbooks and leaves nothing of the collection", func(ctx context.Context) {
 		Patch(ctx, files.DeepCopy(), `{"spec":{"deletionPolicy":"Finalize"}}`)
-		Eventually(Gone(ctx, files)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, files)).WithTimeout(RemovalTimeout).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("keeper.txt"))
 		Expect(lpar1.files(ctx)).To(ContainElements("old.lst", "OLDER.lst"), "what was only recorded stays")
-		Eventually(Gone(ctx, filesSOC)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, filesSOC)).Should(BeTrue())
 
 		Remove(ctx, lpar1.credential)
 		// Other specs create objects meanwhile; the whole cluster is compared where nothing else happens.
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			after := ours(listObjects(ctx, namespace))
 			g.Expect(slices.DeleteFunc(slices.Clone(after), in(objectsBefore))).To(BeEmpty(), "left behind")
 			g.Expect(slices.DeleteFunc(slices.Clone(objectsBefore), in(after))).To(BeEmpty(), "gone too")
 			var crds apiextensionsv1.CustomResourceDefinitionList
 			g.Expect(K8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": domain})).To(Succeed())
 			g.Expect(crds.Items).To(BeEmpty())
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(8*time.Minute))
+		}).Should(Succeed())
+	})
 }
 
 // ours are the objects in the main container's namespace, and those with the domain or the namespace in their names.
@@ -82,7 +82,7 @@ func in(list []string) func(string) bool {
 func listObjects(ctx context.Context, namespace string) []string {
 	GinkgoHelper()
 	var objects []string
-	Eventually(func(g Gomega) { objects = listOnce(ctx, g, namespace) }).WithContext(ctx).Should(Succeed())
+	Eventually(ctx, func(g Gomega) { objects = listOnce(ctx, g, namespace) }).Should(Succeed())
 	return objects
 }
 

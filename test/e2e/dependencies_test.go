@@ -97,15 +97,15 @@ var _ = Describe("A collection with dependencies", Ordered, ContinueOnFailure, f
 		e.start(ctx, e.archives)
 		e.startRegistry(ctx)
 		Create(ctx, &v2beta2.ZosEndpoint{ObjectMeta: e.meta("here"), Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}})
-	}, NodeTimeout(6*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
-	It("gets collections from the archive and a Galaxy server, packages from an index and a folder of wheels", e.installsAll, NodeTimeout(8*time.Minute))
-	It("says all that is missing, keeps calm, and goes on by itself once the server has it", e.heals, NodeTimeout(15*time.Minute))
-	It("says which versions exclude each other", e.namesConflicts, NodeTimeout(5*time.Minute))
-	It("says that the image's ansible-core does not fit", e.checksAnsible, NodeTimeout(5*time.Minute))
-	It("logs on to the servers, and shows the credentials nowhere", e.logsOn, NodeTimeout(15*time.Minute))
+	It("gets collections from the archive and a Galaxy server, packages from an index and a folder of wheels", e.installsAll)
+	It("says all that is missing, keeps calm, and goes on by itself once the server has it", e.heals)
+	It("says which versions exclude each other", e.namesConflicts)
+	It("says that the image's ansible-core does not fit", e.checksAnsible)
+	It("logs on to the servers, and shows the credentials nowhere", e.logsOn)
 })
 
 func dependentCollections() map[string]fs.FS {
@@ -204,34 +204,34 @@ func (e *dependencyEnvironment) says(ctx context.Context, kind, text string) {
 	object := e.instance("v1minor0patch0", kind, "one", map[string]any{"zosendpoint": "here"})
 	Create(ctx, object.DeepCopy())
 	expectSuccess(ctx, object)
-	Expect(Field(ctx, object, "status", "said")(NewWithT(GinkgoT()))).To(Equal(text))
+	Expect(Field(ctx, object, "status", "said")(Default)).To(Equal(text))
 }
 
 func (e *dependencyEnvironment) installsAll(ctx context.Context) {
 	oc, _ := e.importing(ctx, "all", e.servers(""))
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 	e.says(ctx, "AllDep", "local 1.0.0 with 0.1, far 1.1.0 with 1.0")
 }
 
 func (e *dependencyEnvironment) heals(ctx context.Context) {
 	oc, soc := e.importing(ctx, "late", e.servers(""))
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(And(
 		WithReason(v2beta2.ReasonDependencyMissing), WithMessage("collection depslab.late >=1.0.0 (from requirements.yml)"),
 		WithMessage("Python package deps-late>=1 (from requirements.txt)"), WithMessage(e.registryURL()+registry.GalaxyPath), WithMessage(e.registryURL()+registry.IndexPath),
 	))
-	Expect(Condition(ctx, soc, v2beta2.ConditionReconciling)(NewWithT(GinkgoT()))).To(ConditionTrue())
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("depslab.late")))
+	Expect(Condition(ctx, soc, v2beta2.ConditionReconciling)(Default)).To(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithMessage("depslab.late")))
 
-	message := Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT())).Message
-	Consistently(func(g Gomega) {
+	message := Condition(ctx, soc, v2beta2.ConditionReady)(Default).Message
+	Consistently(ctx, func(g Gomega) {
 		g.Expect(Condition(ctx, soc, v2beta2.ConditionReady)(g).Message).To(Equal(message))
 		g.Expect(e.restarts(ctx, g, "late")).To(BeZero())
-	}).WithContext(ctx).WithTimeout(45 * time.Second).Should(Succeed())
+	}).WithTimeout(45 * time.Second).Should(Succeed())
 
 	e.offer(ctx, "", []registry.Collection{sayingModules("late", "1.0.0")}, []registry.Package{{Name: "deps-late", Version: "1.5"}})
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 	// A second time where the pod asked between two files of the server.
-	Eventually(e.restarts).WithArguments(ctx, NewWithT(GinkgoT()), "late").Should(And(BeNumerically(">=", 1), BeNumerically("<=", 2)))
+	Eventually(e.restarts).WithArguments(ctx, Default, "late").Should(And(BeNumerically(">=", 1), BeNumerically("<=", 2)))
 	e.says(ctx, "LateDep", "late 1.0.0 with 1.5")
 }
 
@@ -250,7 +250,7 @@ func (e *dependencyEnvironment) restarts(ctx context.Context, g Gomega, name str
 
 func (e *dependencyEnvironment) namesConflicts(ctx context.Context) {
 	oc, soc := e.importing(ctx, "conflict", e.servers(""))
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(And(
 		WithReason(v2beta2.ReasonDependencyMissing),
 		WithMessage("collection depslab.far <2.0.0 (from depslab.right 1.0.0) and >=2.0.0 (from depslab.left 1.0.0)"),
 		WithMessage("deps-index>=2 (from requirements.txt), deps-index<2 (from roles/x/requirements.txt)"),
@@ -260,7 +260,7 @@ func (e *dependencyEnvironment) namesConflicts(ctx context.Context) {
 
 func (e *dependencyEnvironment) checksAnsible(ctx context.Context) {
 	oc, soc := e.importing(ctx, "ansible", nil)
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(And(
 		WithReason(v2beta2.ReasonDependencyMissing), WithMessage("the runtime image has ansible-core 2."), WithMessage("meta/runtime.yml requires >=99.1"),
 	))
 	Remove(ctx, oc)
@@ -269,11 +269,11 @@ func (e *dependencyEnvironment) checksAnsible(ctx context.Context) {
 func (e *dependencyEnvironment) logsOn(ctx context.Context) {
 	spec := e.servers("/private")
 	oc, soc := e.importing(ctx, "private", spec)
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(And(
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(And(
 		WithReason(v2beta2.ReasonDependencyMissing), WithMessage("depslab.far"), WithMessage("deps-index"), WithMessage("401"),
 	))
 	Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"servers"}}}`)
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(
 		WithReason(v2beta2.ReasonCredentialsInvalid), WithMessage(`Secret "servers" does not exist`),
 	))
 	servers := e.meta("servers")
@@ -281,7 +281,7 @@ func (e *dependencyEnvironment) logsOn(ctx context.Context) {
 	Create(ctx, &corev1.Secret{ObjectMeta: servers, StringData: map[string]string{
 		"galaxyToken": dependencyToken, "pipUsername": "pipuser", "pipPassword": dependencyPassword,
 	}})
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 	e.says(ctx, "PrivateDep", "far 1.1.0 with 1.0")
 
 	told := kubectl(ctx, "get", "-n", e.namespace, "zoscb,configmaps,pods,replicasets,events", "-o", "yaml") +

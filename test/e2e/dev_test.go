@@ -68,10 +68,10 @@ var _ = Describe("A collection under development", Ordered, func() {
 		}
 		Remove(ctx, granted.DeepCopy())
 		Create(ctx, granted)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, granted) }, NodeTimeout(time.Minute))
-	}, NodeTimeout(5*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(5*time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, granted) })
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("runs after each change of its folder, and leaves nothing behind", func(ctx context.Context) {
 		folder := GinkgoT().TempDir()
@@ -89,21 +89,21 @@ var _ = Describe("A collection under development", Ordered, func() {
 		session, err := gexec.Start(exec.Command(kubectlCollection, "dev", folder, "-f", resource, "-n", e.namespace, "--service-account=uploader"), GinkgoWriter, GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { session.Kill() })
-		Eventually(session.Out).WithContext(ctx).WithTimeout(4 * time.Minute).Should(gbytes.Say("Waiting for a change"))
+		Eventually(ctx, session.Out).WithTimeout(InstallTimeout).Should(gbytes.Say("Waiting for a change"))
 		Expect(zos.shell(ctx, "cat /tmp/desk")).To(Equal("a pen first\n"))
 		AddReportEntry("from a folder to a result on the system", time.Since(began).Round(time.Second).String())
 
 		began = time.Now()
 		write("put.yml", "second")
-		Eventually(session.Out).WithContext(ctx).WithTimeout(3 * time.Minute).Should(gbytes.Say("Changed: .*put.yml(?s:.*)Waiting for a change"))
+		Eventually(ctx, session.Out).WithTimeout(InstallTimeout).Should(gbytes.Say("Changed: .*put.yml(?s:.*)Waiting for a change"))
 		Expect(zos.shell(ctx, "cat /tmp/desk")).To(Equal("a pen second\n"))
 		AddReportEntry("from a changed line to a result on the system", time.Since(began).Round(time.Second).String())
 
 		session.Interrupt()
-		Eventually(session).WithContext(ctx).WithTimeout(3 * time.Minute).Should(gexec.Exit(0))
+		Eventually(ctx, session).WithTimeout(InstallTimeout).Should(gexec.Exit(0))
 		Expect(zos.shell(ctx, "ls /tmp/desk 2>/dev/null || true")).To(BeEmpty(), "the deletion playbook has run")
 		var left v2beta2.OperatorCollectionList
 		Expect(K8s.List(ctx, &left)).To(Succeed())
 		Expect(left.Items).NotTo(ContainElement(HaveField("Namespace", e.namespace)), fmt.Sprint(left.Items))
-	}, NodeTimeout(12*time.Minute))
+	})
 })

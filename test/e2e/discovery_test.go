@@ -40,12 +40,12 @@ func discoverySpecs() {
 		}
 		Expect(lpar1.content(ctx, "old.lst")).To(Equal("old\n"))
 		Expect(Live(ctx, Default, discovery).GetFinalizers()).To(BeEmpty(), "the kind has no finalizer playbook")
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("leaves what it discovered when it is deleted", func(ctx context.Context) {
 		Remove(ctx, discovery.DeepCopy())
-		Eventually(Gone(ctx, discovery)).WithContext(ctx).Should(BeTrue())
-		Consistently(discovered(ctx)).WithContext(ctx).WithTimeout(5 * time.Second).Should(HaveLen(2))
+		Eventually(ctx, Gone(ctx, discovery)).Should(BeTrue())
+		Consistently(ctx, discovered(ctx)).WithTimeout(5 * time.Second).Should(HaveLen(2))
 		Expect(lpar1.files(ctx)).To(ContainElements("old.lst", "OLDER.lst"))
-	}, NodeTimeout(3*time.Minute))
+	})
 }

@@ -37,28 +37,28 @@ var _ = Describe("Endpoints", Slow, Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx context.Context) {
 		p.begin(ctx)
 		Remove(ctx, neighbor.DeepCopy())
-		Eventually(Gone(ctx, neighbor)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, neighbor)).Should(BeTrue())
 		Create(ctx, neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.system("zos1"), p.system("zos2")
 		p.connect(ctx, s.zos1, v2beta2.ZosEndpointSpec{MaxConcurrentRuns: ptr.To(places)})
 		p.connect(ctx, s.zos2, v2beta2.ZosEndpointSpec{MaxConcurrentRuns: ptr.To(places)})
 		Create(ctx, s.mapping(p.namespace, s.neighbor))
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(8), "maxRetries": int64(2)})
-	}, NodeTimeout(10*time.Minute))
-	AfterEach(p.explain, NodeTimeout(time.Minute))
+	})
+	AfterEach(p.explain)
 	AfterAll(func(ctx context.Context) {
 		s.zos1.shell(ctx, "touch /tmp/go-capped /tmp/remove-go-capped") // Removals wait as well.
 		p.cleanUp(ctx)
 		Remove(ctx, neighbor.DeepCopy())
-	}, NodeTimeout(8*time.Minute))
+	})
 
-	It("are used by no more runs than they have places, while others go on", Label("caps"), s.capped, NodeTimeout(10*time.Minute))
-	It("let all runs of two kinds and two installations have their turn", Label("caps"), s.many, NodeTimeout(40*time.Minute))
-	It("start runs only in their windows, or when somebody says so", s.windows, NodeTimeout(15*time.Minute))
-	It("that are held start nothing", s.held, NodeTimeout(10*time.Minute))
-	It("are checked for drift, and not changed", s.drift, NodeTimeout(10*time.Minute))
-	It("are listed by the tool", s.listed, NodeTimeout(3*time.Minute))
-	It("keep a resource whose operator has left, until it is abandoned", s.left, NodeTimeout(10*time.Minute))
+	It("are used by no more runs than they have places, while others go on", Label("caps"), s.capped)
+	It("let all runs of two kinds and two installations have their turn", Label("caps"), s.many)
+	It("start runs only in their windows, or when somebody says so", s.windows)
+	It("that are held start nothing", s.held)
+	It("are checked for drift, and not changed", s.drift)
+	It("are listed by the tool", s.listed)
+	It("keep a resource whose operator has left, until it is abandoned", s.left)
 })
 
 // places is the maximum number of runs on each system.
@@ -91,7 +91,7 @@ func (s *endpointSpecs) nextDoor(object *unstructured.Unstructured) *unstructure
 func (s *endpointSpecs) capped(ctx context.Context) {
 	elsewhere := s.play("elsewhere", "zos2", nil)
 	Create(ctx, elsewhere.DeepCopy())
-	Eventually(lastRun(ctx, elsewhere)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, elsewhere)).Should(withOutcome(gate.OutcomeSucceeded))
 	var capped []*unstructured.Unstructured
 	for i, object := range s.playsNamed("capped", int(places)+2, "zos1", map[string]any{"hold": "go-capped"}) {
 		if i%2 == 1 {
@@ -108,24 +108,24 @@ func (s *endpointSpecs) capped(ctx context.Context) {
 		}
 		return counted
 	}
-	Eventually(inside).WithContext(ctx).Should(HaveLen(int(places)))
-	Eventually(reasons).WithContext(ctx).Should(Equal(map[endpoint.Reason]int{"": int(places), endpoint.ReasonBusy: 2}))
+	Eventually(ctx, inside).Should(HaveLen(int(places)))
+	Eventually(ctx, reasons).Should(Equal(map[endpoint.Reason]int{"": int(places), endpoint.ReasonBusy: 2}))
 
 	By("a deletion and a new resource on the other system")
 	another := s.play("another", "zos2", nil)
 	Create(ctx, another.DeepCopy())
 	Remove(ctx, elsewhere.DeepCopy())
-	Eventually(Gone(ctx, elsewhere)).WithContext(ctx).Should(BeTrue())
-	Eventually(lastRun(ctx, another)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, Gone(ctx, elsewhere)).Should(BeTrue())
+	Eventually(ctx, lastRun(ctx, another)).Should(withOutcome(gate.OutcomeSucceeded))
 	Expect(inside()).To(HaveLen(int(places)), "nobody else got in meanwhile")
 
 	s.zos1.shell(ctx, "touch /tmp/go-capped /tmp/remove-go-capped")
 	for _, object := range append(capped, another) {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 		Remove(ctx, object.DeepCopy())
 	}
 	for _, object := range append(capped, another) {
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 	}
 	Expect(s.zos1.mostPlays(ctx)).To(BeEquivalentTo(places))
 	Expect(s.zos1.mostSessions(ctx)).To(BeEquivalentTo(places))
@@ -151,7 +151,7 @@ func (s *endpointSpecs) many(ctx context.Context) {
 		Create(ctx, object.DeepCopy())
 	}
 	limit := 3*time.Minute + time.Duration(count)*8*time.Second
-	Eventually(s.manyPhases(ctx)).WithContext(ctx).WithTimeout(limit).WithPolling(2 * time.Second).
+	Eventually(ctx, s.manyPhases(ctx)).WithTimeout(limit).WithPolling(2 * time.Second).
 		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: count}))
 	took := time.Since(begin)
 	for _, zos := range []*system{s.zos1, s.zos2} {
@@ -167,7 +167,7 @@ func (s *endpointSpecs) many(ctx context.Context) {
 		Patch(ctx, object.DeepCopy(), withAnnotation(gate.AnnotationAbandon, "true"))
 		Remove(ctx, object.DeepCopy())
 	}
-	Eventually(s.manyPhases(ctx)).WithContext(ctx).WithTimeout(limit).WithPolling(2 * time.Second).Should(BeEmpty())
+	Eventually(ctx, s.manyPhases(ctx)).WithTimeout(limit).WithPolling(2 * time.Second).Should(BeEmpty())
 	Expect(s.zos1.lines(ctx)).NotTo(HaveKey(HavePrefix("begin-removal many")))
 }
 
@@ -248,17 +248,17 @@ func (s *endpointSpecs) windows(ctx context.Context) {
 		{Schedule: "0 2 29 2 *", Duration: metav1.Duration{Duration: time.Hour}, TimeZone: "Europe/Berlin"},
 	}})
 	// Until the kubelet has updated the mounted Secret, the operator does not know the endpoint.
-	Eventually(func() error {
+	Eventually(ctx, func() error {
 		_, err := Output(ctx, kubectlPath(), "exec", "-n", s.namespace, "deployment/"+s.deployment(), "-c", "operator", "--",
 			"test", "-e", "/etc/zoscb/endpoints/night_vars.yaml")
 		return err
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
+	}).WithTimeout(InstallTimeout).Should(Succeed())
 	nights := s.playsNamed("night", 3, "night", nil)
 	for _, object := range nights {
 		Create(ctx, object.DeepCopy())
 	}
 	for _, object := range nights {
-		Eventually(waitsFor(ctx, object)).WithContext(ctx).Should(Equal(endpoint.ReasonOutsideWindow))
+		Eventually(ctx, waitsFor(ctx, object)).Should(Equal(endpoint.ReasonOutsideWindow))
 		status := statusOf(Default, Live(ctx, Default, object))
 		Expect(status.LastRun).To(BeNil())
 		Expect(status.Waiting.Until).NotTo(BeNil())
@@ -271,32 +271,32 @@ func (s *endpointSpecs) windows(ctx context.Context) {
 	ask(ctx, nights[1])
 	stillWaits := func(object *unstructured.Unstructured, reason endpoint.Reason) {
 		GinkgoHelper()
-		Consistently(waitsFor(ctx, object)).WithContext(ctx).WithTimeout(5 * time.Second).Should(Equal(reason))
+		Consistently(ctx, waitsFor(ctx, object)).WithTimeout(5 * time.Second).Should(Equal(reason))
 	}
 	stillWaits(nights[1], endpoint.ReasonOutsideWindow)
 
 	By("run-now on one resource")
 	Patch(ctx, nights[0].DeepCopy(), withAnnotation(endpoint.AnnotationRunNow, rfc3339Now()))
-	Eventually(lastRun(ctx, nights[0])).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, nights[0])).Should(withOutcome(gate.OutcomeSucceeded))
 	Remove(ctx, nights[0].DeepCopy())
-	Eventually(waitsFor(ctx, nights[0])).WithContext(ctx).Should(Equal(endpoint.ReasonOutsideWindow), "one run, and the deletion is another")
+	Eventually(ctx, waitsFor(ctx, nights[0])).Should(Equal(endpoint.ReasonOutsideWindow), "one run, and the deletion is another")
 	stillWaits(nights[0], endpoint.ReasonOutsideWindow)
 	Expect(s.zos1.lines(ctx)).To(And(HaveKeyWithValue("end night-00 first", 1), Not(HaveKey("begin night-01 first")), Not(HaveKey("begin-removal night-00"))))
 
 	By("run-now on the endpoint")
 	Patch(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta("night")}, withAnnotation(endpoint.AnnotationRunNow, rfc3339Now()))
-	Eventually(Gone(ctx, nights[0])).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, nights[0])).Should(BeTrue())
 	for _, object := range nights[1:] {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	}
 	Patch(ctx, nights[2].DeepCopy(), `{"spec": {"note": "later"}}`)
-	Eventually(waitsFor(ctx, nights[2])).WithContext(ctx).Should(Equal(endpoint.ReasonOutsideWindow), "it was not waiting at that time")
+	Eventually(ctx, waitsFor(ctx, nights[2])).Should(Equal(endpoint.ReasonOutsideWindow), "it was not waiting at that time")
 	Expect(s.zos1.lines(ctx)).NotTo(HaveKey("begin night-02 later"))
 
 	By("a window that is open")
 	Patch(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta("night")}, `{"spec": {"runWindows": [{"schedule": "* * * * *", "duration": "2m"}]}}`)
-	Eventually(func() int { return s.zos1.lines(ctx)["end night-02 later"] }).WithContext(ctx).Should(Equal(1))
-	Eventually(waitsFor(ctx, nights[2])).WithContext(ctx).Should(BeEmpty())
+	Eventually(ctx, func() int { return s.zos1.lines(ctx)["end night-02 later"] }).Should(Equal(1))
+	Eventually(ctx, waitsFor(ctx, nights[2])).Should(BeEmpty())
 	expectSuccess(ctx, nights[2])
 }
 
@@ -305,19 +305,19 @@ func (s *endpointSpecs) held(ctx context.Context) {
 	zos2 := &v2beta2.ZosEndpoint{ObjectMeta: s.meta("zos2")}
 	object := s.play("held", "zos2", nil)
 	Create(ctx, object.DeepCopy())
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": "IPL on Sunday"}}`)
-	DeferCleanup(func(ctx context.Context) { Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": null}}`) }, NodeTimeout(3*time.Minute))
+	DeferCleanup(func(ctx context.Context) { Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": null}}`) })
 	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "second"}}`)
 	leaving := s.nextDoor(s.play("held-next-door", "zos2", nil))
 	Create(ctx, leaving.DeepCopy())
 	for _, waiting := range []*unstructured.Unstructured{object, leaving} {
-		Eventually(waitsFor(ctx, waiting)).WithContext(ctx).Should(Equal(endpoint.ReasonHeld))
+		Eventually(ctx, waitsFor(ctx, waiting)).Should(Equal(endpoint.ReasonHeld))
 		Expect(Condition(ctx, waiting, runstatus.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason("Waiting"), WithMessage("IPL on Sunday")))
 	}
 	Patch(ctx, zos2.DeepCopy(), withAnnotation(endpoint.AnnotationRunNow, rfc3339Now()))
 	Patch(ctx, object.DeepCopy(), withAnnotation(endpoint.AnnotationRunNow, rfc3339Now()))
-	Consistently(waitsFor(ctx, object)).WithContext(ctx).Should(Equal(endpoint.ReasonHeld))
+	Consistently(ctx, waitsFor(ctx, object)).Should(Equal(endpoint.ReasonHeld))
 	Expect(s.zos2.lines(ctx)).NotTo(Or(HaveKey("begin held second"), HaveKey("begin held-next-door first")))
 
 	Patch(ctx, zos2.DeepCopy(), `{"spec": {"hold": null}}`)
@@ -325,21 +325,21 @@ func (s *endpointSpecs) held(ctx context.Context) {
 	expectSuccess(ctx, leaving)
 	Expect(s.zos2.lines(ctx)).To(And(HaveKeyWithValue("end held second", 1), HaveKeyWithValue("end held-next-door first", 1)))
 	Remove(ctx, leaving.DeepCopy())
-	Eventually(Gone(ctx, leaving)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, leaving)).Should(BeTrue())
 }
 
 // drift changes a file on a system behind the back of its resource.
 func (s *endpointSpecs) drift(ctx context.Context) {
 	object, file := s.setting("drifting", "zos1", "as it should be"), "/tmp/drifting"
 	Create(ctx, object.DeepCopy())
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	first := statusOf(Default, Live(ctx, Default, object))
 	s.zos1.shell(ctx, "echo changed by somebody >"+file)
 	sum := func() string { return s.zos1.shell(ctx, "sha256sum "+file+"; stat -c '%Y %a %U' "+file) }
 	before := sum()
 
 	Patch(ctx, object.DeepCopy(), withAnnotation(gate.AnnotationCheckRequestedAt, rfc3339Now()))
-	Eventually(Condition(ctx, object, runstatus.ConditionDrifted)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, object, runstatus.ConditionDrifted)).Should(ConditionTrue())
 	status := statusOf(Default, Live(ctx, Default, object))
 	Expect(status.Drift).To(HaveValue(HaveField("Diff", And(ContainSubstring("changed by somebody"), ContainSubstring("as it should be")))))
 	Expect(status.LastRun.ID).To(Equal(first.LastRun.ID), "a check is no run")
@@ -347,19 +347,19 @@ func (s *endpointSpecs) drift(ctx context.Context) {
 	Expect(kubectl(ctx, "logs", "-n", s.namespace, "deployment/"+s.deployment(), "-c", "operator")).NotTo(ContainSubstring("changed by somebody"))
 
 	ask(ctx, object)
-	Eventually(Condition(ctx, object, runstatus.ConditionDrifted)).WithContext(ctx).Should(ConditionFalse())
+	Eventually(ctx, Condition(ctx, object, runstatus.ConditionDrifted)).Should(ConditionFalse())
 	expectSuccess(ctx, object)
 	Expect(s.zos1.shell(ctx, "cat "+file)).To(HavePrefix("as it should be"))
 	Patch(ctx, object.DeepCopy(), withAnnotation(gate.AnnotationCheckRequestedAt, rfc3339Now()))
-	Eventually(Condition(ctx, object, runstatus.ConditionDrifted)).WithContext(ctx).
+	Eventually(ctx, Condition(ctx, object, runstatus.ConditionDrifted)).
 		Should(And(ConditionFalse(), WithMessage("no difference found in 1 of 1 task")))
 
 	By("a kind without supportsCheckMode")
 	play := s.play("unchecked", "zos1", nil)
 	Create(ctx, play.DeepCopy())
-	Eventually(lastRun(ctx, play)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, play)).Should(withOutcome(gate.OutcomeSucceeded))
 	Patch(ctx, play.DeepCopy(), withAnnotation(gate.AnnotationCheckRequestedAt, rfc3339Now()))
-	Eventually(Condition(ctx, play, runstatus.ConditionDrifted)).WithContext(ctx).
+	Eventually(ctx, Condition(ctx, play, runstatus.ConditionDrifted)).
 		Should(And(HaveField("Status", metav1.ConditionUnknown), WithReason("NotSupported")))
 	Expect(s.zos1.lines(ctx)).To(HaveKeyWithValue("begin unchecked first", 1))
 }
@@ -388,16 +388,16 @@ func (s *endpointSpecs) listed(ctx context.Context) {
 func (s *endpointSpecs) left(ctx context.Context) {
 	object := s.nextDoor(s.play("left", "zos1", nil))
 	Create(ctx, object.DeepCopy())
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	mapping := s.mapping(s.namespace)
 	Patch(ctx, mapping.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"mapping": mapping.Spec.Mapping}}))
-	Eventually(Condition(ctx, object, runstatus.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason("NoOperator")))
+	Eventually(ctx, Condition(ctx, object, runstatus.ConditionReady)).Should(And(ConditionFalse(), WithReason("NoOperator")))
 	message := Condition(ctx, object, runstatus.ConditionReady)(Default).Message
 	Expect(message).To(ContainSubstring("abandon"), "it says what to do")
 
 	printed, err := s.collectionToolIn(ctx, s.neighbor, "abandon", "limitedplay/left", "--yes")
 	Expect(err).NotTo(HaveOccurred(), printed)
-	Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 	lines := s.zos1.lines(ctx)
 	Expect(lines).To(HaveKeyWithValue("end left first", 1))
 	Expect(lines).NotTo(HaveKey("begin-removal left"))

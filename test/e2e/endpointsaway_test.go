@@ -37,23 +37,23 @@ var _ = Describe("Endpoints that are of no use", Label("story"), Ordered, Contin
 		away.zos.stoppable = true
 		p.connect(ctx, away.zos, v2beta2.ZosEndpointSpec{})
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(0)})
-	}, NodeTimeout(10*time.Minute))
-	AfterEach(p.explain, NodeTimeout(time.Minute))
+	})
+	AfterEach(p.explain)
 	AfterAll(func(ctx context.Context) {
 		if away.zos != nil {
 			away.zos.up(ctx)
 		}
 		p.cleanUp(ctx)
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	Context("because they refuse a credential", func() {
-		It("get one logon, whatever changes, restarts or uses the same user registry", attack.Label, refused.once, NodeTimeout(8*time.Minute))
-		It("get one more when somebody asks for it", refused.retried, NodeTimeout(5*time.Minute))
-		It("are used again as soon as the credential is right", refused.corrected, NodeTimeout(6*time.Minute))
+		It("get one logon, whatever changes, restarts or uses the same user registry", attack.Label, refused.once)
+		It("get one more when somebody asks for it", refused.retried)
+		It("are used again as soon as the credential is right", refused.corrected)
 	})
 	Context("because they are away", func() {
-		It("cost one connection per probe, and what waits runs once when they are back", away.outage, NodeTimeout(30*time.Minute))
-		It("let a resource go only if somebody who may change the endpoint abandons it", attack.Label, away.abandoned, NodeTimeout(8*time.Minute))
+		It("cost one connection per probe, and what waits runs once when they are back", away.outage)
+		It("let a resource go only if somebody who may change the endpoint abandons it", attack.Label, away.abandoned)
 	})
 })
 
@@ -85,15 +85,15 @@ func (s *refusedSpecs) refusals(ctx context.Context) func() int {
 // once edits a resource ten times after its logon was refused, and kills the pod twice.
 func (s *refusedSpecs) once(ctx context.Context) {
 	Create(ctx, s.first.DeepCopy())
-	Eventually(waitsFor(ctx, s.first)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+	Eventually(ctx, waitsFor(ctx, s.first)).Should(Equal(endpoint.ReasonCredentialRefused))
 	Expect(lastRun(ctx, s.first)(Default)).To(withOutcome(gate.OutcomeRefused))
 	Expect(Condition(ctx, s.first, runstatus.ConditionFailure)(Default)).To(And(ConditionTrue(), WithMessage("AuthenticationFailed")))
 	expectHealth(ctx, s.first, "Degraded", "Failed")
 	Create(ctx, s.second.DeepCopy())
-	Eventually(waitsFor(ctx, s.second)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+	Eventually(ctx, waitsFor(ctx, s.second)).Should(Equal(endpoint.ReasonCredentialRefused))
 	Expect(lastRun(ctx, s.second)(Default)).To(BeZero(), "the other system was not asked")
 	for _, zos := range []*system{s.zos1, s.zos2} {
-		Eventually(Condition(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta(zos.name)}, "CredentialAccepted")).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, Condition(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta(zos.name)}, "CredentialAccepted")).Should(ConditionFalse())
 	}
 	for edit := range 10 {
 		Patch(ctx, s.first.DeepCopy(), fmt.Sprintf(`{"spec": {"note": "edit-%d"}}`, edit))
@@ -102,8 +102,8 @@ func (s *refusedSpecs) once(ctx context.Context) {
 		}
 		old := s.pod(ctx, Default).UID
 		s.killPod(ctx)
-		Eventually(s.ready(ctx, old)).WithContext(ctx).ShouldNot(BeZero())
-		Eventually(s.asked(ctx, "refused")).WithContext(ctx).
+		Eventually(ctx, s.ready(ctx, old)).ShouldNot(BeZero())
+		Eventually(ctx, s.asked(ctx, "refused")).
 			Should(And(ContainElements("refused-first", "refused-second"), Not(ContainElement(HavePrefix("/proc")))), "all resources were looked at")
 	}
 	Expect(s.refusals(ctx)()).To(Equal(1), "repeated logons revoke a user ID")
@@ -116,11 +116,11 @@ func (s *refusedSpecs) once(ctx context.Context) {
 
 func (s *refusedSpecs) retried(ctx context.Context) {
 	Patch(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta("zos2")}, withAnnotation(endpoint.AnnotationRetry, "the user ID was resumed"))
-	Eventually(s.refusals(ctx)).WithContext(ctx).Should(Equal(2))
+	Eventually(ctx, s.refusals(ctx)).Should(Equal(2))
 	for _, object := range []*unstructured.Unstructured{s.first, s.second} {
-		Eventually(waitsFor(ctx, object)).WithContext(ctx).Should(Equal(endpoint.ReasonCredentialRefused))
+		Eventually(ctx, waitsFor(ctx, object)).Should(Equal(endpoint.ReasonCredentialRefused))
 	}
-	Consistently(s.refusals(ctx)).WithContext(ctx).Should(Equal(2))
+	Consistently(ctx, s.refusals(ctx)).Should(Equal(2))
 }
 
 func (s *refusedSpecs) corrected(ctx context.Context) {
@@ -129,13 +129,13 @@ func (s *refusedSpecs) corrected(ctx context.Context) {
 	s.zos2.authorize(ctx, "operator", public)
 	Patch(ctx, &corev1.Secret{ObjectMeta: s.meta("refused")}, MustJSON(map[string]any{"stringData": map[string]string{"ssh-privatekey": private}}))
 	for _, object := range []*unstructured.Unstructured{s.first, s.second} {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).WithTimeout(RunTimeout).Should(withOutcome(gate.OutcomeSucceeded))
 		expectSuccess(ctx, object)
 	}
 	Expect(s.zos1.lines(ctx)).To(HaveKeyWithValue("end refused-first edit-9", 1))
 	Expect(s.refusals(ctx)()).To(Equal(2))
 	for _, zos := range []*system{s.zos1, s.zos2} {
-		Eventually(Condition(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta(zos.name)}, "CredentialAccepted")).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, &v2beta2.ZosEndpoint{ObjectMeta: s.meta(zos.name)}, "CredentialAccepted")).Should(ConditionTrue())
 	}
 }
 
@@ -171,25 +171,25 @@ func (s *awaySpecs) outage(ctx context.Context) {
 		Create(ctx, object.DeepCopy())
 	}
 	for _, object := range append(waiting, leaving) {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).WithTimeout(RunTimeout).Should(withOutcome(gate.OutcomeSucceeded))
 	}
-	Eventually(Condition(ctx, broken, runstatus.ConditionStalled)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, broken, runstatus.ConditionStalled)).Should(ConditionTrue())
 	before, brokenRun := s.lastRuns(ctx, waiting), lastRun(ctx, broken)(Default).ID
 
 	s.zos.down(ctx)
 	down := time.Now()
 	s.edit(ctx, waiting[:1])
 	zep := &v2beta2.ZosEndpoint{ObjectMeta: s.meta("zos3")}
-	Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
+	Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionFalse())
 	seen := time.Since(down)
 	// The first run tries even if a probe has noticed the outage before. The others come when it has.
-	Eventually(lastRun(ctx, waiting[0])).WithContext(ctx).Should(withOutcome(gate.OutcomeUnreachable))
+	Eventually(ctx, lastRun(ctx, waiting[0])).Should(withOutcome(gate.OutcomeUnreachable))
 	s.edit(ctx, waiting[1:])
 	Remove(ctx, leaving.DeepCopy())
 	for _, object := range append(waiting, leaving) {
-		Eventually(waitsFor(ctx, object)).WithContext(ctx).Should(Equal(endpoint.ReasonUnreachable))
+		Eventually(ctx, waitsFor(ctx, object)).Should(Equal(endpoint.ReasonUnreachable))
 	}
-	Consistently(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).WithTimeout(outageLength()).Should(ConditionFalse())
+	Consistently(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).WithTimeout(outageLength()).Should(ConditionFalse())
 	Expect(lastRun(ctx, waiting[0])(Default)).To(withOutcome(gate.OutcomeUnreachable))
 	tried := 0
 	for name, id := range s.lastRuns(ctx, waiting) {
@@ -204,11 +204,11 @@ func (s *awaySpecs) outage(ctx context.Context) {
 
 	s.zos.up(ctx)
 	up := time.Now()
-	Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionTrue())
 	probed := Condition(ctx, zep, v2beta2.ConditionReachable)(Default).LastTransitionTime.Time
 	var first, last time.Time
 	for _, object := range waiting {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeSucceeded), HaveField("Started.Time", BeTemporally(">=", up.Truncate(time.Second)))))
+		Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeSucceeded), HaveField("Started.Time", BeTemporally(">=", up.Truncate(time.Second)))))
 		run := lastRun(ctx, object)(Default)
 		if first.IsZero() || run.Started.Time.Before(first) {
 			first = run.Started.Time
@@ -217,7 +217,7 @@ func (s *awaySpecs) outage(ctx context.Context) {
 			last = run.Finished.Time
 		}
 	}
-	Eventually(Gone(ctx, leaving)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, leaving)).Should(BeTrue())
 	s.expectOnce(ctx, waiting)
 	Expect(lastRun(ctx, broken)(Default).ID).To(Equal(brokenRun), "it did not fail because of the system")
 	AddReportEntry("outage", fmt.Sprintf("%.0f s with 10 changed resources and a deletion: shown at the endpoint after %.1f s; %d connections, %d runs; probed %.0f s after the end of the outage; recovered: the first run started %.0f s, and the last one ended %.0f s after the first successful probe",
@@ -284,14 +284,14 @@ func (s *awaySpecs) abandoned(ctx context.Context) {
 	stuck, forgotten := s.play("stuck", "zos3", nil), s.play("forgotten", "zos3", nil)
 	for _, object := range []*unstructured.Unstructured{stuck, forgotten} {
 		Create(ctx, object.DeepCopy())
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	}
 	s.zos.down(ctx)
 	Remove(ctx, stuck.DeepCopy())
-	Eventually(waitsFor(ctx, stuck)).WithContext(ctx).Should(Equal(endpoint.ReasonUnreachable))
+	Eventually(ctx, waitsFor(ctx, stuck)).Should(Equal(endpoint.ReasonUnreachable))
 
 	By("a user who may change the resource, and not the endpoint")
-	Eventually(func() error { return patchAs(ctx, developer, stuck, withAnnotation("colour", "green")) }).WithContext(ctx).Should(Succeed())
+	Eventually(ctx, func() error { return patchAs(ctx, developer, stuck, withAnnotation("colour", "green")) }).Should(Succeed())
 	for _, try := range []struct{ attack, changes string }{
 		{"abandon a resource that is being deleted", withAnnotation(gate.AnnotationAbandon, "true")},
 		{"remove the finalizer of a resource that is being deleted", `{"metadata": {"finalizers": null}}`},
@@ -304,13 +304,13 @@ func (s *awaySpecs) abandoned(ctx context.Context) {
 	Expect(Live(ctx, Default, stuck).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 
 	By("a user who may change both")
-	Eventually(func() error {
+	Eventually(ctx, func() error {
 		return patchAs(ctx, administrator, stuck, withAnnotation(gate.AnnotationAbandon, "true"))
-	}).WithContext(ctx).Should(Succeed())
-	Eventually(Gone(ctx, stuck)).WithContext(ctx).Should(BeTrue())
+	}).Should(Succeed())
+	Eventually(ctx, Gone(ctx, stuck)).Should(BeTrue())
 	printed, err := s.collectionTool(ctx, "abandon", "distantplay/forgotten", "--yes")
 	Expect(err).NotTo(HaveOccurred(), printed)
-	Eventually(Gone(ctx, forgotten)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, forgotten)).Should(BeTrue())
 	AddReportEntry("kubectl collection abandon", printed, ReportEntryVisibilityAlways)
 	s.expectReported(ctx, stuck, forgotten)
 }
@@ -323,15 +323,15 @@ func (s *awaySpecs) expectReported(ctx context.Context, objects ...*unstructured
 	}
 	for _, object := range objects {
 		name := object.GetName()
-		Eventually(func(g Gomega) []v2beta2.AbandonedResource {
+		Eventually(ctx, func(g Gomega) []v2beta2.AbandonedResource {
 			zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: "zos3", Namespace: s.namespace}}
 			Get(ctx, g, zep)
 			return zep.Status.Abandoned
-		}).WithContext(ctx).Should(ContainElement(And(HaveField("Group", Not(BeEmpty())), HaveField("Kind", "DistantPlay"), HaveField("Namespace", s.namespace), HaveField("Name", name))))
-		Eventually(soc).WithContext(ctx).Should(ContainSubstring(name))
-		Eventually(func() string {
+		}).Should(ContainElement(And(HaveField("Group", Not(BeEmpty())), HaveField("Kind", "DistantPlay"), HaveField("Namespace", s.namespace), HaveField("Name", name))))
+		Eventually(ctx, soc).Should(ContainSubstring(name))
+		Eventually(ctx, func() string {
 			return kubectl(ctx, "get", "events", "-n", s.namespace, "--field-selector", "reason=Abandoned,type=Warning,involvedObject.name="+name)
-		}).WithContext(ctx).Should(ContainSubstring(name))
+		}).Should(ContainSubstring(name))
 		Expect(s.zos.lines(ctx)).NotTo(HaveKey("begin-removal " + name))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -65,7 +64,7 @@ func (e *environment) installSpec(ctx context.Context, name string, spec v2beta2
 	GinkgoHelper()
 	oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta(name), Spec: spec}
 	Create(ctx, oc)
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 }
 
 // endpoint registers a system under a name and waits until the manager knows its host key.
@@ -73,7 +72,7 @@ func (e *environment) endpoint(ctx context.Context, name string, spec v2beta2.Zo
 	GinkgoHelper()
 	endpoint := &v2beta2.ZosEndpoint{ObjectMeta: e.meta(name), Spec: spec}
 	Create(ctx, endpoint)
-	Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(ConditionTrue())
 	return endpoint
 }
 
@@ -100,12 +99,12 @@ func (e *environment) inOperator(ctx context.Context, deployment, script string)
 func (e *environment) operatorPod(ctx context.Context, name string) types.UID {
 	GinkgoHelper()
 	var uid types.UID
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		var pods corev1.PodList
 		g.Expect(K8s.List(ctx, &pods, client.InNamespace(e.namespace), client.MatchingLabels{"operator-name": name})).To(Succeed())
 		g.Expect(pods.Items).To(HaveLen(1))
 		uid = pods.Items[0].UID
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	return uid
 }
 
@@ -140,24 +139,24 @@ func (e *environment) remove(ctx context.Context) {
 	var crds apiextensionsv1.CustomResourceDefinitionList
 	Expect(K8s.List(ctx, &crds, client.MatchingLabels{"operator-domain": e.domain})).To(Succeed())
 	var collections v2beta2.OperatorCollectionList
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		for i := range crds.Items {
 			e.dropFinalizers(ctx, &crds.Items[i])
 		}
 		e.endOperators(ctx)
 		g.Expect(K8s.List(ctx, &collections, client.InNamespace(e.namespace))).To(Succeed())
 		g.Expect(collections.Items).To(BeEmpty())
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+	}).WithTimeout(InstallTimeout).Should(Succeed())
 	for i := range crds.Items {
 		Remove(ctx, &crds.Items[i])
 	}
 	Remove(ctx, space)
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		for i := range crds.Items { // Their instances may have had no operator any more.
 			e.dropFinalizers(ctx, &crds.Items[i])
 		}
 		g.Expect(Gone(ctx, space)(g)).To(BeTrue())
-	}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // dropFinalizers lets instances of a kind that are being deleted go without their finalizer playbooks.

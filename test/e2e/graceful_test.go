@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"io/fs"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -77,17 +76,17 @@ var _ = Describe("A playbook that takes longer than its pod may", Ordered, func(
 		spec := e.spec("1.0.0.tar.gz", built["1.0.0.tar.gz"])
 		spec.Runtime = &v2beta2.RuntimeSpec{TerminationSeconds: new(int32(30))}
 		e.installSpec(ctx, oc.Name, spec)
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("is ended and told, no other starts meanwhile, and the next pod runs it again", func(ctx context.Context) {
 		trace := func() string { return zos.shell(ctx, "cat /tmp/slow 2>/dev/null || true") }
 		thing := e.instance("v1minor0patch0", "Cut", "thing", map[string]any{"zosendpoint": "zos1"})
 		Create(ctx, thing)
-		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n"))
-		Eventually(Field(ctx, thing, "status", "lastRun", "currentTask", "name")).WithContext(ctx).Should(Equal("Wait"))
-		run, _, _ := unstructured.NestedString(Live(ctx, NewWithT(GinkgoT()), thing).Object, "status", "lastRun", "id")
+		Eventually(ctx, trace).Should(Equal("1.0.0 begins\n"))
+		Eventually(ctx, Field(ctx, thing, "status", "lastRun", "currentTask", "name")).Should(Equal("Wait"))
+		run, _, _ := unstructured.NestedString(Live(ctx, Default, thing).Object, "status", "lastRun", "id")
 
 		By("upgrading, and asking for a run of another resource while the pod ends")
 		changeArchive(ctx, e, oc, "1.1.0.tar.gz", built)
@@ -96,25 +95,25 @@ var _ = Describe("A playbook that takes longer than its pod may", Ordered, func(
 			g.Expect(K8s.List(ctx, &list, client.InNamespace(e.namespace), client.MatchingLabels{"operator-name": "slow"})).To(Succeed())
 			return list.Items
 		}
-		Eventually(pods).WithContext(ctx).Should(And(HaveLen(1), HaveEach(HaveField("DeletionTimestamp", Not(BeNil())))))
+		Eventually(ctx, pods).Should(And(HaveLen(1), HaveEach(HaveField("DeletionTimestamp", Not(BeNil())))))
 		other := e.instance("v1minor0patch0", "Cut", "other", map[string]any{"zosendpoint": "zos1"})
 		Create(ctx, other)
 
-		Eventually(Field(ctx, thing, "status", "lastRun", "outcome")).WithContext(ctx).WithTimeout(time.Minute).Should(Equal("Interrupted"))
-		Expect(Live(ctx, NewWithT(GinkgoT()), thing).Object["status"]).To(HaveKeyWithValue("lastRun", And(
+		Eventually(ctx, Field(ctx, thing, "status", "lastRun", "outcome")).WithTimeout(RunTimeout).Should(Equal("Interrupted"))
+		Expect(Live(ctx, Default, thing).Object["status"]).To(HaveKeyWithValue("lastRun", And(
 			HaveKeyWithValue("id", run), HaveKeyWithValue("failure", And(HaveKeyWithValue("task", "Wait"),
 				HaveKeyWithValue("message", And(ContainSubstring(`in task "Wait"`), ContainSubstring("runtime.terminationSeconds"))))))))
 		Expect(trace()).To(Equal("1.0.0 begins\n"), "no other run has started")
 
 		By("running both in the next pod")
-		Eventually(trace).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Equal("1.0.0 begins\n1.1.0 begins\n1.1.0 begins\n"))
+		Eventually(ctx, trace).WithTimeout(RunTimeout).Should(Equal("1.0.0 begins\n1.1.0 begins\n1.1.0 begins\n"))
 		zos.shell(ctx, "touch /tmp/go-on")
-		Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).WithTimeout(time.Minute).Should(And(ConditionTrue(), WithReason("Succeeded")))
-		Eventually(Condition(ctx, other, runstatus.ConditionReady)).WithContext(ctx).WithTimeout(time.Minute).Should(And(ConditionTrue(), WithReason("Succeeded")))
-		Expect(Live(ctx, NewWithT(GinkgoT()), thing).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))),
+		Eventually(ctx, Condition(ctx, thing, runstatus.ConditionReady)).WithTimeout(RunTimeout).Should(And(ConditionTrue(), WithReason("Succeeded")))
+		Eventually(ctx, Condition(ctx, other, runstatus.ConditionReady)).WithTimeout(RunTimeout).Should(And(ConditionTrue(), WithReason("Succeeded")))
+		Expect(Live(ctx, Default, thing).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))),
 			"it used up no retry")
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConditionTrue())
-	}, NodeTimeout(8*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
+	})
 })
 
 // changeArchive gives an OperatorCollection another archive.
@@ -144,15 +143,15 @@ func playsEnd(e *environment, kind string, method v2beta2.InstallMethod) {
 		})
 		e.install(ctx, oc.Name, "1.0.0.tar.gz", built["1.0.0.tar.gz"])
 		expectInstalledBy(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("slow-soc")}, method)
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("ends, only then the new operator begins, and starts it again when somebody asks", func(ctx context.Context) {
 		trace := func() string { return zos.shell(ctx, "cat /tmp/slow 2>/dev/null || true") }
 		thing := e.instance("v1minor0patch0", kind, "thing", map[string]any{"zosendpoint": "zos1"})
 		Create(ctx, thing)
-		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n"))
+		Eventually(ctx, trace).Should(Equal("1.0.0 begins\n"))
 
 		changeArchive(ctx, e, oc, "1.1.0.tar.gz", built)
 		pods := func(g Gomega) []corev1.Pod {
@@ -162,16 +161,16 @@ func playsEnd(e *environment, kind string, method v2beta2.InstallMethod) {
 		}
 		terminating := And(HaveLen(1), HaveEach(HaveField("DeletionTimestamp", Not(BeNil()))))
 		// OLM may need minutes for it; the playbook waits for four.
-		Eventually(pods).WithContext(ctx).WithTimeout(3 * time.Minute).Should(terminating)
-		Consistently(pods).WithContext(ctx).Should(terminating, "it waits for its playbook, and nothing starts beside it")
+		Eventually(ctx, pods).WithTimeout(InstallTimeout).Should(terminating)
+		Consistently(ctx, pods).Should(terminating, "it waits for its playbook, and nothing starts beside it")
 		Expect(trace()).To(Equal("1.0.0 begins\n"))
 
 		zos.shell(ctx, "touch /tmp/go-on")
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConditionTrue())
-		Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithReason("Outdated")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, thing, runstatus.ConditionReady)).Should(And(ConditionTrue(), WithReason("Outdated")))
 		Expect(trace()).To(Equal("1.0.0 begins\n1.0.0 ends\n"), "a new version alone starts no playbook")
 		ask(ctx, thing)
-		Eventually(trace).WithContext(ctx).Should(Equal("1.0.0 begins\n1.0.0 ends\n1.1.0 begins\n1.1.0 ends\n"))
-		Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithReason("Succeeded")))
-	}, NodeTimeout(12*time.Minute))
+		Eventually(ctx, trace).Should(Equal("1.0.0 begins\n1.0.0 ends\n1.1.0 begins\n1.1.0 ends\n"))
+		Eventually(ctx, Condition(ctx, thing, runstatus.ConditionReady)).Should(And(ConditionTrue(), WithReason("Succeeded")))
+	})
 }

@@ -104,7 +104,7 @@ func upgradeGradually(e *environment, kind string, method v2beta2.InstallMethod)
 		mapping := []v2beta2.NamespaceMapping{{Namespace: e.namespace}}
 		for _, name := range namespaces[1:] {
 			Remove(ctx, neighbor(name))
-			Eventually(Gone(ctx, neighbor(name))).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, neighbor(name))).Should(BeTrue())
 			Create(ctx, neighbor(name))
 			mapping = append(mapping, v2beta2.NamespaceMapping{Namespace: name})
 		}
@@ -123,14 +123,14 @@ func upgradeGradually(e *environment, kind string, method v2beta2.InstallMethod)
 		spec.Runtime = &v2beta2.RuntimeSpec{MaxRetries: new(int32), RerunOn: []v2beta2.RerunTrigger{v2beta2.RerunOnSpec, v2beta2.RerunOnSecret, v2beta2.RerunOnCollection}}
 		e.installSpec(ctx, oc.Name, spec)
 		expectInstalledBy(ctx, soc, method)
-	}, NodeTimeout(10*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
+	})
+	AfterEach(e.explain)
 	AfterAll(func(ctx context.Context) {
 		e.cleanUp(ctx)
 		for _, name := range namespaces[1:] {
 			Remove(ctx, neighbor(name))
 		}
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("stops there, and goes on when it is repaired", func(ctx context.Context) {
 		audit := auditResources(namespaces...)
@@ -138,7 +138,7 @@ func upgradeGradually(e *environment, kind string, method v2beta2.InstallMethod)
 			Create(ctx, thing)
 		}
 		for _, thing := range things() {
-			Eventually(Condition(ctx, thing, runstatus.ConditionReady)).WithContext(ctx).WithTimeout(5 * time.Minute).Should(ConditionTrue())
+			Eventually(ctx, Condition(ctx, thing, runstatus.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 		}
 		Patch(ctx, oc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{
 			"collectionURL": "http://archives." + e.namespace + ".svc.cluster.local/2.0.0.tar.gz",
@@ -147,10 +147,10 @@ func upgradeGradually(e *environment, kind string, method v2beta2.InstallMethod)
 		}}))
 
 		By("stopping at the namespace whose custom resource fails")
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(5 * time.Minute).Should(And(ConditionFalse(),
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(And(ConditionFalse(),
 			WithReason(v2beta2.ReasonUpgradeStopped), WithMessage("version 2.0.0 runs in 2 of 4 namespaces; stopped at namespace "+failing),
 			WithMessage("began to fail with version 2.0.0"), WithMessage(kind+" "+failing+"/thing-00")))
-		Consistently(versions(ctx)).WithContext(ctx).WithTimeout(25*time.Second).Should(Equal([]string{"2.0.0", "2.0.0", "1.0.0", "1.0.0"}), "longer than healthyFor")
+		Consistently(ctx, versions(ctx)).WithTimeout(25*time.Second).Should(Equal([]string{"2.0.0", "2.0.0", "1.0.0", "1.0.0"}), "longer than healthyFor")
 		Expect(Condition(ctx, things()[0], runstatus.ConditionReady)(Default)).To(ConditionTrue())
 
 		By("going on when its playbook succeeds")
@@ -160,7 +160,7 @@ func upgradeGradually(e *environment, kind string, method v2beta2.InstallMethod)
 				ask(ctx, thing)
 			}
 		}
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(8 * time.Minute).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 		Expect(versions(ctx)(Default)).To(HaveEach("2.0.0"))
 		want, unsuccessful, lines := map[string][]string{}, []string{}, []string{}
 		for _, thing := range things() {
@@ -173,13 +173,13 @@ func upgradeGradually(e *environment, kind string, method v2beta2.InstallMethod)
 				lines = append(lines, thing.GetNamespace()+" "+thing.GetName()+" "+version+" ends")
 			}
 		}
-		Eventually(func() []string {
+		Eventually(ctx, func() []string {
 			return strings.Split(strings.TrimSpace(zos.shell(ctx, "grep ' ends$' /tmp/gradual")), "\n")
-		}).WithContext(ctx).
+		}).
 			WithTimeout(5 * time.Minute).Should(ConsistOf(lines))
 		audit.expect(ctx, want, unsuccessful...)
 		expectInstalledBy(ctx, soc, method)
 		Get(ctx, Default, oc)
 		Expect(oc.Status.Upgrade).To(BeNil())
-	}, NodeTimeout(20*time.Minute))
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -51,9 +50,9 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 		)})
 		e.install(ctx, "zos-regions.habits-lab.1.2.0", "regions.tar.gz", archives["regions.tar.gz"])
 		e.install(ctx, "zos-queues.habits-lab.0.3.0-beta.1", "queues.tar.gz", archives["queues.tar.gz"])
-	}, NodeTimeout(10*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	Context("with everything at the root and plugins inside a role", func() { regionSpecs(e, zos) })
 	Context("with everything below playbooks/ and plugins called by their full names", func() { queueSpecs(e, zos) })
@@ -63,7 +62,7 @@ var _ = Describe("A collection in the habits of its author", Ordered, ContinueOn
 		Expect(sent).To(MatchRegexp(`open ".*\.ansible.*" flags WRITE`))
 		Expect(sent).NotTo(ContainSubstring("AnsiballZ"))
 		Expect(sent).NotTo(MatchRegexp(`open ".*\.py" flags WRITE`))
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 func regionSpecs(e *environment, zos *system) {
@@ -89,34 +88,34 @@ func regionSpecs(e *environment, zos *system) {
 		Expect(Field(ctx, region, "status", "region", "environment")(Default)).To(Equal("/home/ibmuser"))
 		Expect(e.inOperator(ctx, regionsPod, "cat /opt/ansible/content/records/CICSA001.json")).To(ContainSubstring("REGIONS.CICSA001.SYSIN"))
 		Expect(kubectl(ctx, "logs", "-n", e.namespace, "deployment/"+regionsPod, "-c", "operator")).NotTo(ContainSubstring("correct horse"))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("updates", func(ctx context.Context) {
 		Patch(ctx, region.DeepCopy(), `{"spec": {"DFS_JobClass": "B", "max_tasks": 70, "sit_parameters": null, "adminSecret": null}}`)
-		Eventually(func() string {
+		Eventually(ctx, func() string {
 			return zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/parameters")
-		}).WithContext(ctx).Should(Equal("* written by the action plugin for zos1\nMXT=70\nSTART=AUTO\n"))
+		}).Should(Equal("* written by the action plugin for zos1\nMXT=70\nSTART=AUTO\n"))
 		expectSuccess(ctx, region)
 		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/cicsa001/job")).To(ContainSubstring("CLASS=B"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("says what the collection's own test plugin finds wrong", func(ctx context.Context) {
 		wrong := e.instance(regionsVersion, "Region", "wrong", map[string]any{"zosendpoint": "zos1", "DFH_REGION_APPLID": "9TOOLONGNAME"})
 		Create(ctx, wrong.DeepCopy())
-		Eventually(Condition(ctx, wrong, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("9TOOLONGNAME is not an APPLID")))
+		Eventually(ctx, Condition(ctx, wrong, "Failure")).Should(And(ConditionTrue(), WithMessage("9TOOLONGNAME is not an APPLID")))
 		Patch(ctx, wrong.DeepCopy(), `{"spec": {"DFH_REGION_APPLID": "CICSB001"}}`)
 		expectSuccess(ctx, wrong)
 		Remove(ctx, wrong.DeepCopy())
-		Eventually(Gone(ctx, wrong)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, wrong)).Should(BeTrue())
+	})
 
 	It("deletes with the playbook that created", func(ctx context.Context) {
 		Remove(ctx, region.DeepCopy())
-		Eventually(Gone(ctx, region)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, region)).Should(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/regions")).To(Equal("journal\n"))
 		Expect(zos.shell(ctx, "cat /home/ibmuser/regions/journal")).To(ContainSubstring("removed cicsa001\n"))
 		Expect(e.inOperator(ctx, regionsPod, "ls /opt/ansible/content/records")).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	})
 }
 
 func queueSpecs(e *environment, zos *system) {
@@ -144,21 +143,21 @@ func queueSpecs(e *environment, zos *system) {
 		}
 		Expect(queue("QLOCAL.ORDERS.IN")()).To(Equal(
 			"DEFINE QLOCAL(ORDERS.IN) CUSTOM('zos1') DESCR('defined by habits_lab.zos_queues for Messaging') MAXDEPTH(5000)\n"))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("updates both kinds", func(ctx context.Context) {
 		Patch(ctx, in.DeepCopy(), `{"spec": {"max_depth": 10}}`)
-		Eventually(queue("QLOCAL.ORDERS.IN")).WithContext(ctx).Should(ContainSubstring("MAXDEPTH(10)"))
+		Eventually(ctx, queue("QLOCAL.ORDERS.IN")).Should(ContainSubstring("MAXDEPTH(10)"))
 		Patch(ctx, manager.DeepCopy(), `{"spec": {"queue_names": ["ORDERS.IN"]}}`)
-		Eventually(Gone(ctx, out)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, out)).Should(BeTrue())
 		Expect(queue("QLOCAL.ORDERS.OUT")()).To(ContainSubstring("No such file"))
 		expectSuccess(ctx, manager)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("deletes with a playbook of its own, which deletes resources of the other kind", func(ctx context.Context) {
 		Remove(ctx, manager.DeepCopy())
-		Eventually(Gone(ctx, manager)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, manager)).WithTimeout(RemovalTimeout).Should(BeTrue())
 		Expect(Gone(ctx, in)(Default)).To(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/queues/QM01")).To(BeEmpty())
-	}, NodeTimeout(4*time.Minute))
+	})
 }

@@ -62,12 +62,12 @@ func (w *idleWrites) watch() []string {
 func (w *idleWrites) settle(ctx context.Context) {
 	GinkgoHelper()
 	known, last := 0, time.Now()
-	Eventually(func() time.Duration {
+	Eventually(ctx, func() time.Duration {
 		if seen := len(w.watch()); seen > known {
 			known, last = seen, time.Now()
 		}
 		return time.Since(last)
-	}).WithContext(ctx).WithPolling(time.Second).Should(BeNumerically(">", 10*time.Second))
+	}).WithPolling(time.Second).Should(BeNumerically(">", 10*time.Second))
 	w.leases, w.everybody, w.others = 0, 0, nil
 }
 
@@ -77,7 +77,7 @@ func expectIdle(ctx context.Context, idle time.Duration, operatorAccount string)
 	auditLog := OpenAuditLog(filepath.Join(projectDir, ".devcluster", "audit.log"))
 	writes := &idleWrites{log: auditLog, accounts: []string{"system:serviceaccount:" + ManagerNamespace + ":", operatorAccount}}
 	writes.settle(ctx)
-	Consistently(writes.watch).WithContext(ctx).WithTimeout(idle).WithPolling(5 * time.Second).Should(BeEmpty())
+	Consistently(ctx, writes.watch).WithTimeout(idle).WithPolling(5 * time.Second).Should(BeEmpty())
 	AddReportEntry("idle", fmt.Sprintf("in %s: %d writes of Leases and %d other writes by manager and runtime, %d writes by everybody",
 		idle, writes.leases, len(writes.others), writes.everybody), ReportEntryVisibilityAlways)
 	Expect(writes.leases).To(BeNumerically(">", 0), "the audit log does not show the manager at all")

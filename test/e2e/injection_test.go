@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,9 +37,9 @@ func injectionSpecs() {
 			name+" ends with "+content[strings.LastIndex(content, "{{"):])
 
 		Remove(ctx, templated.DeepCopy())
-		Eventually(Gone(ctx, templated)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, templated)).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement(name))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("keeps templates as text on every other way into a playbook", attack.Label, func(ctx context.Context) {
 		allowed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mirror", Labels: map[string]string{v2beta2.LabelRuntime: operator.Name}}}
@@ -80,14 +79,14 @@ func injectionSpecs() {
 
 		By("not starting with a template as the name of a Secret")
 		Patch(ctx, mirror.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"mirrorSecret": evil}}))
-		Eventually(Field(ctx, mirror, "status", "waiting", "reason")).WithContext(ctx).Should(Equal(v2beta2.ReasonRuntimeObjectNotAllowed))
+		Eventually(ctx, Field(ctx, mirror, "status", "waiting", "reason")).Should(Equal(v2beta2.ReasonRuntimeObjectNotAllowed))
 		attack.Repelled(templateInjection, "a template in the name of a Secret", "no run starts", fmt.Sprint(Field(ctx, mirror, "status", "waiting", "message")(Default)))
 		Patch(ctx, mirror.DeepCopy(), `{"spec":{"mirrorSecret":"mirror"}}`)
 
 		Remove(ctx, mirror.DeepCopy())
-		Eventually(Gone(ctx, mirror)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, mirror)).Should(BeTrue())
 		lpar1.shell(ctx, "rm "+lpar1.base()+"/mirror.mirror")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("has templates refused where there cannot be text", attack.Label, func(ctx context.Context) {
 		refused := func(what string, spec map[string]any, name string, labels map[string]string) {
@@ -106,9 +105,9 @@ func injectionSpecs() {
 		}
 		refused("a name", nil, evil, nil)
 		refused("a label", nil, "labelled", map[string]string{"note": evil})
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("evaluated nothing in the operator's pod", func(ctx context.Context) {
 		Expect(inOperator(ctx, "ls /tmp")).NotTo(ContainSubstring("evaluated"))
-	}, NodeTimeout(3*time.Minute))
+	})
 }

@@ -5,7 +5,6 @@ package e2e
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -58,12 +57,12 @@ func installationSpecs() {
 			_, err := kubectlWait(ctx, "zosendpoint/"+name, "60s")
 			Expect(err).NotTo(HaveOccurred())
 		}
-		Eventually(Condition(ctx, endpoint1, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(Condition(ctx, endpoint2, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, endpoint1, v2beta2.ConditionReachable)).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, endpoint2, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Create(ctx, lpar2.credential)
 		// From here on nothing but the collection's own objects may come and go.
 		objectsBefore = ours(listObjects(ctx, namespace))
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("waits for a credential, and says so", attack.Label, func(ctx context.Context) {
 		files.Spec = pinned("files.tar.gz")
@@ -75,18 +74,18 @@ func installationSpecs() {
 			}}},
 		}
 		Create(ctx, filesSOC)
-		Eventually(Condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, filesSOC, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotFound), WithMessage(files.Name)))
 		Create(ctx, files)
-		Eventually(Condition(ctx, files, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(Condition(ctx, filesSOC, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, files, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, filesSOC, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialInvalid), WithMessage(lpar1.name+"-credential")))
 		Expect(Condition(ctx, filesSOC, v2beta2.ConditionReconciling)(Default)).To(ConditionTrue())
 		for _, resource := range []string{"operatorcollection/" + files.Name, "suboperatorconfig/" + filesSOC.Name} {
 			_, err := kubectlWait(ctx, resource, "2s")
 			Expect(err).To(HaveOccurred(), "%s is not Ready", resource)
 		}
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("is Ready when, and only when, custom resources are served and the operator runs", attack.Label, func(ctx context.Context) {
 		Create(ctx, lpar1.credential)
@@ -108,7 +107,7 @@ func installationSpecs() {
 			Expect(Field(ctx, object, "status", "phase")(Default)).To(Equal(string(phase)))
 			expectHealth(ctx, object, "Healthy", "Current")
 		}
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("runs the operator without privileges", attack.Label, func(ctx context.Context) {
 		var pods corev1.PodList
@@ -128,11 +127,11 @@ func installationSpecs() {
 		Expect(strings.Count(tried, "Read-only file system")).To(Equal(2))
 		attack.Repelled(podsAndNetwork, "gain privileges in an operator's pod, or change its image or endpoints",
 			"no root, no capability, system calls filtered, read-only", tried)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("keeps an earlier good version when a later one is bad", func(ctx context.Context) {
 		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("good.tar.gz")}}))
-		Eventually(Condition(ctx, files, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, files, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonDigestMismatch)))
 		_, err := kubectlWait(ctx, "operatorcollection/"+files.Name, "2s")
 		Expect(err).To(HaveOccurred())
@@ -143,5 +142,5 @@ func installationSpecs() {
 		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("files.tar.gz")}}))
 		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, "2m")
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(5*time.Minute))
+	})
 }

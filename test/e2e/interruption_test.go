@@ -36,15 +36,15 @@ var _ = Describe("Playbooks whose cluster is interrupted", Serial, Label("serial
 		i.begin(ctx)
 		i.zos = i.connectTo(ctx, "zos1")
 		i.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(heldPlays + 1)})
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(i.explain, NodeTimeout(time.Minute))
+	})
+	AfterEach(i.explain)
 	AfterAll(func(ctx context.Context) {
 		i.zos.shell(ctx, "touch /tmp/go-held /tmp/remove-go-held /tmp/remove-go-leaving") // Removals wait as well.
 		i.cleanUp(ctx)
-	}, NodeTimeout(8*time.Minute))
+	})
 
-	It("run once each when the API server is away for a minute, and a deletion's too", i.outage, NodeTimeout(15*time.Minute))
-	It("do not run again for a manager of another version", i.newManager, NodeTimeout(10*time.Minute))
+	It("run once each when the API server is away for a minute, and a deletion's too", i.outage)
+	It("do not run again for a manager of another version", i.newManager)
 })
 
 type interruption struct {
@@ -63,15 +63,15 @@ func (i *interruption) outage(ctx context.Context) {
 	leaving := i.play("leaving", "zos1", map[string]any{"hold": "go-leaving"})
 	i.zos.shell(ctx, "touch /tmp/go-leaving")
 	Create(ctx, leaving.DeepCopy())
-	Eventually(lastRun(ctx, leaving)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, leaving)).Should(withOutcome(gate.OutcomeSucceeded))
 	Remove(ctx, leaving.DeepCopy())
-	Eventually(i.zos.waits(ctx, "out-leaving")).WithContext(ctx).ShouldNot(BeEmpty())
+	Eventually(ctx, i.zos.waits(ctx, "out-leaving")).ShouldNot(BeEmpty())
 	held := i.playsNamed("held", heldPlays, "zos1", map[string]any{"hold": "go-held"})
 	for n := 0; n < heldPlays; n += 5 { // Many that connect at once take longer than one after the other.
 		for _, object := range held[n : n+5] {
 			Create(ctx, object)
 		}
-		Eventually(func() []string { return strings.Fields(i.zos.waits(ctx, "in-held-*")()) }).WithContext(ctx).Should(HaveLen(n + 5))
+		Eventually(ctx, func() []string { return strings.Fields(i.zos.waits(ctx, "in-held-*")()) }).Should(HaveLen(n + 5))
 	}
 	Expect(i.phases(ctx, "held")(Default)).To(Equal(map[runstatus.Phase]int{runstatus.PhaseRunning: heldPlays}))
 
@@ -81,8 +81,8 @@ func (i *interruption) outage(ctx context.Context) {
 	i.zos.shell(ctx, "setsid sh -c 'sleep 15; touch /tmp/go-held /tmp/remove-go-leaving' >/dev/null 2>&1 &")
 	withoutAPIServer(ctx, outageTime)
 
-	Eventually(i.phases(ctx, "held")).WithContext(ctx).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: heldPlays}))
-	Eventually(Gone(ctx, leaving)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, i.phases(ctx, "held")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: heldPlays}))
+	Eventually(ctx, Gone(ctx, leaving)).Should(BeTrue())
 	Expect(i.runIDs(ctx)).To(Equal(ids), "the runs that were there before")
 	writes := i.writesUntilQuiet(ctx, auditLog)
 	Expect(allRestarts(ctx)).To(Equal(restarts), "pods and their restarts")
@@ -101,11 +101,11 @@ func withoutAPIServer(ctx context.Context, away time.Duration) {
 	GinkgoHelper()
 	devcluster := filepath.Join(projectDir, ".devcluster", "bin", "devcluster")
 	start := func(ctx context.Context) { Run(ctx, devcluster, "start", "kube-apiserver") }
-	DeferCleanup(start, NodeTimeout(2*time.Minute))
+	DeferCleanup(start)
 	Run(ctx, devcluster, "stop", "kube-apiserver")
-	Consistently(func() error {
+	Consistently(ctx, func() error {
 		return K8s.List(ctx, &corev1.NamespaceList{}, client.Limit(1))
-	}).WithContext(ctx).WithTimeout(away).Should(HaveOccurred())
+	}).WithTimeout(away).Should(HaveOccurred())
 	start(ctx)
 }
 
@@ -151,7 +151,7 @@ func allRestarts(ctx context.Context) map[string]int32 {
 func (i *interruption) writesUntilQuiet(ctx context.Context, auditLog *AuditLog) map[string][]string {
 	GinkgoHelper()
 	writes, last := map[string][]string{}, time.Now()
-	Eventually(func() time.Duration {
+	Eventually(ctx, func() time.Duration {
 		for _, event := range auditLog.Next() {
 			if event.DryRun() {
 				writes["dry runs"] = append(writes["dry runs"], event.ObjectRef.Name)
@@ -174,7 +174,7 @@ func (i *interruption) writesUntilQuiet(ctx context.Context, auditLog *AuditLog)
 			}
 		}
 		return time.Since(last)
-	}).WithContext(ctx).WithPolling(time.Second).Should(BeNumerically(">", 10*time.Second))
+	}).WithPolling(time.Second).Should(BeNumerically(">", 10*time.Second))
 	return writes
 }
 
@@ -212,7 +212,7 @@ func (i *interruption) newManager(ctx context.Context) {
 	DeferCleanup(func(ctx context.Context) {
 		kubectl(ctx, "set", "image", "-n", ManagerNamespace, "statefulset/"+ManagerName, "manager=localhost/collection-operator/manager:dev")
 		kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--timeout=3m")
-	}, NodeTimeout(4*time.Minute))
+	})
 	kubectl(ctx, "rollout", "status", "-n", ManagerNamespace, "statefulset/"+ManagerName, "--timeout=3m")
 	Expect(Live(ctx, Default, manager).GetGeneration()).To(BeNumerically(">", old.GetGeneration()))
 	i.endpoint(ctx, "new", v2beta2.ZosEndpointSpec{Host: i.zos.host(), CredentialName: "zos1"})

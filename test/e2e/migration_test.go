@@ -37,13 +37,13 @@ func migrate(p *plays, method v2beta2.InstallMethod) {
 	m.oc = &v2beta2.OperatorCollection{ObjectMeta: m.meta(m.name())}
 	m.soc = &v2beta2.SubOperatorConfig{ObjectMeta: m.meta(m.name() + "-soc")}
 
-	BeforeAll(m.prepare, NodeTimeout(20*time.Minute))
-	AfterEach(m.explain, NodeTimeout(time.Minute))
-	AfterAll(m.cleanUp, NodeTimeout(8*time.Minute))
+	BeforeAll(m.prepare)
+	AfterEach(m.explain)
+	AfterAll(m.cleanUp)
 
-	It("stops at the first that fails, also for the next pod and the next manager", m.stops, NodeTimeout(15*time.Minute))
-	It("goes on when that succeeds, and migrates each once", m.goesOn, NodeTimeout(15*time.Minute))
-	It("has no way back", m.goesBack, NodeTimeout(5*time.Minute))
+	It("stops at the first that fails, also for the next pod and the next manager", m.stops)
+	It("goes on when that succeeds, and migrates each once", m.goesOn)
+	It("has no way back", m.goesBack)
 }
 
 type migration struct {
@@ -100,7 +100,7 @@ func (m *migration) prepare(ctx context.Context) {
 	for _, object := range objects {
 		Create(ctx, object)
 	}
-	Eventually(m.phases(ctx, "living")).WithContext(ctx).WithTimeout(2*time.Minute + time.Duration(m.resources)*10*time.Second).
+	Eventually(ctx, m.phases(ctx, "living")).WithTimeout(2*time.Minute + time.Duration(m.resources)*10*time.Second).
 		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: m.resources}))
 	m.zos.shell(ctx, "touch /tmp/broken-"+m.broken.GetName())
 }
@@ -141,32 +141,32 @@ func (m *migration) waiting(ctx context.Context) func(Gomega) int {
 func (m *migration) stops(ctx context.Context) {
 	spec := m.collection("2.0.0").Spec
 	Patch(ctx, m.oc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
-	Eventually(m.stopped(ctx)).WithContext(ctx).WithTimeout(6 * time.Minute).Should(Equal(m.kinds + "Play/" + m.broken.GetName()))
+	Eventually(ctx, m.stopped(ctx)).WithTimeout(RunTimeout).Should(Equal(m.kinds + "Play/" + m.broken.GetName()))
 	// What had started when it failed ends; all others wait.
-	Eventually(func(g Gomega) int { return m.waiting(ctx)(g) + len(m.migrated(ctx)) }).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal(m.resources - 1))
+	Eventually(ctx, func(g Gomega) int { return m.waiting(ctx)(g) + len(m.migrated(ctx)) }).Should(Equal(m.resources - 1))
 	before := m.migrated(ctx)
 	Expect(before).To(HaveEach(1))
 	failed := Condition(ctx, m.soc, v2beta2.ConditionMigrated)
 	says := And(ConditionFalse(), WithReason(v2beta2.ReasonMigrationFailed), WithMessage(m.broken.GetName()),
 		WithMessage(fmt.Sprintf("%d of %d custom resources are migrated", len(before), m.resources)))
-	Eventually(failed).WithContext(ctx).Should(says)
+	Eventually(ctx, failed).Should(says)
 	// It is tried again, after 10 s for the first time: meanwhile its last run has no outcome.
-	Eventually(lastRun(ctx, m.broken)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Reason", gate.ReasonMigrate)))
+	Eventually(ctx, lastRun(ctx, m.broken)).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Reason", gate.ReasonMigrate)))
 
 	// OLM may replace the first pod of the version once more.
-	Eventually(Condition(ctx, m.soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("2.0.0")))
+	Eventually(ctx, Condition(ctx, m.soc, v2beta2.ConditionReady)).Should(And(ConditionTrue(), WithMessage("2.0.0")))
 	By("replacing the manager and the operator's pod")
 	operator := m.pod(ctx, Default).UID
 	leader := leaderPod(ctx)
 	Expect(K8s.Delete(ctx, leader, client.GracePeriodSeconds(0))).To(Succeed())
 	removeManagerLease(ctx)
 	m.killPod(ctx)
-	Eventually(m.ready(ctx, operator)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Not(BeZero()))
-	Eventually(m.asked(ctx, "living")).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainElement(m.broken.GetName()))
+	Eventually(ctx, m.ready(ctx, operator)).WithTimeout(InstallTimeout).Should(Not(BeZero()))
+	Eventually(ctx, m.asked(ctx, "living")).WithTimeout(RunTimeout).Should(ContainElement(m.broken.GetName()))
 	Expect(leaderPod(ctx).UID).NotTo(Equal(leader.UID))
-	Consistently(func() map[string]int { return m.migrated(ctx) }).WithContext(ctx).WithTimeout(20 * time.Second).WithPolling(2 * time.Second).Should(Equal(before))
+	Consistently(ctx, func() map[string]int { return m.migrated(ctx) }).WithTimeout(20 * time.Second).WithPolling(2 * time.Second).Should(Equal(before))
 	Expect(m.stopped(ctx)(Default)).To(HaveSuffix(m.broken.GetName()))
-	Eventually(failed).WithContext(ctx).Should(says)
+	Eventually(ctx, failed).Should(says)
 	AddReportEntry("migration stopped", fmt.Sprintf("%d of %d resources were migrated when one failed", len(before), m.resources), ReportEntryVisibilityAlways)
 }
 
@@ -174,10 +174,10 @@ func (m *migration) goesOn(ctx context.Context) {
 	m.zos.shell(ctx, "rm /tmp/broken-"+m.broken.GetName())
 	ask(ctx, m.broken)
 	begin := time.Now()
-	Eventually(m.stopped(ctx)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeEmpty())
-	Eventually(Condition(ctx, m.soc, v2beta2.ConditionMigrated)).WithContext(ctx).WithTimeout(12 * time.Minute).
+	Eventually(ctx, m.stopped(ctx)).WithTimeout(RunTimeout).Should(BeEmpty())
+	Eventually(ctx, Condition(ctx, m.soc, v2beta2.ConditionMigrated)).WithTimeout(12 * time.Minute).
 		Should(And(ConditionTrue(), WithMessage(fmt.Sprintf("%[1]d of %[1]d custom resources are migrated to version 2.0.0", m.resources))))
-	Eventually(m.phases(ctx, "living")).WithContext(ctx).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: m.resources}))
+	Eventually(ctx, m.phases(ctx, "living")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: m.resources}))
 	want, versions := map[string]int{}, map[string][]string{}
 	for _, object := range m.live(ctx, Default, "living") {
 		name, status := object.GetName(), statusOf(Default, &object)
@@ -199,6 +199,6 @@ func (m *migration) goesOn(ctx context.Context) {
 func (m *migration) goesBack(ctx context.Context) {
 	spec := m.collection("1.0.0").Spec
 	Patch(ctx, m.oc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
-	Eventually(Condition(ctx, m.oc, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).
+	Eventually(ctx, Condition(ctx, m.oc, v2beta2.ConditionUpgradeBlocked)).
 		Should(And(ConditionTrue(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage("migrationReversible")))
 }

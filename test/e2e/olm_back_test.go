@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -24,22 +23,22 @@ func olmReturns(e *olmEnvironment) {
 		slow, later, first := e.page(e.namespace, "slow", "slow page"), e.page(e.namespace, "later", "after that"), e.page(e.namespace, "first", "")
 		uid, alive := Live(ctx, Default, subscription(e.namespace)).GetUID(), Live(ctx, Default, first).GetUID()
 		Create(ctx, slow)
-		Eventually(Field(ctx, slow, "status", "phase")).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeEquivalentTo(runstatus.PhaseRunning))
+		Eventually(ctx, Field(ctx, slow, "status", "phase")).WithTimeout(OLMTimeout).Should(BeEquivalentTo(runstatus.PhaseRunning))
 
 		e.pinTo(ctx, "1.1.0")
-		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonTerminating)))
+		Eventually(ctx, Condition(ctx, e.soc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonTerminating)))
 		Create(ctx, later)
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: pagesPackage}}
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			g.Expect(Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))(g)).To(BeFalse())
 			g.Expect(Gone(ctx, account)(g)).To(BeFalse())
 			g.Expect(Gone(ctx, subscription(e.namespace))(g)).To(BeFalse())
-		}).WithContext(ctx).Should(Succeed(), "Subscription, ClusterServiceVersion and ServiceAccount stay while a playbook runs")
+		}).Should(Succeed(), "Subscription, ClusterServiceVersion and ServiceAccount stay while a playbook runs")
 		e.zos.shell(ctx, "touch /tmp/go-on")
-		Eventually(lastRun(ctx, slow)).WithContext(ctx).WithTimeout(time.Minute).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, slow)).WithTimeout(RunTimeout).Should(withOutcome(gate.OutcomeSucceeded))
 		e.expectPage(ctx, "slow", "1.2.0 slow page")
 
-		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).Should(BeTrue())
 		succeeded(ctx, clusterServiceVersion(e.namespace, "1.1.0"))
 		e.expectRunning(ctx, "1.1.0")
 		Expect(Live(ctx, Default, subscription(e.namespace)).GetUID()).NotTo(Equal(uid))
@@ -47,7 +46,7 @@ func olmReturns(e *olmEnvironment) {
 		e.expectPage(ctx, "later", "1.1.0 after that")
 		Expect(lastRun(ctx, slow)(Default)).To(withOutcome(gate.OutcomeSucceeded))
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(20*time.Minute))
+	})
 
 	It("goes forward again", func(ctx context.Context) {
 		e.pinTo(ctx, "1.2.0")
@@ -56,10 +55,10 @@ func olmReturns(e *olmEnvironment) {
 		for _, name := range []string{"slow", "later"} {
 			page := e.page(e.namespace, name, "")
 			Remove(ctx, page)
-			Eventually(Gone(ctx, page)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, page)).WithTimeout(RemovalTimeout).Should(BeTrue())
 		}
 		e.pods.expectOneAtATime()
-		Eventually(func(g Gomega) []string {
+		Eventually(ctx, func(g Gomega) []string {
 			history, _, err := unstructured.NestedSlice(Live(ctx, g, e.collection).Object, "status", "history")
 			g.Expect(err).NotTo(HaveOccurred())
 			var versions []string
@@ -67,8 +66,8 @@ func olmReturns(e *olmEnvironment) {
 				versions = append(versions, entry.(map[string]any)["version"].(string))
 			}
 			return versions
-		}).WithContext(ctx).Should(HaveExactElements("1.2.0", "1.1.0", "1.2.0", "1.1.0", "1.0.0"))
-	}, NodeTimeout(15*time.Minute))
+		}).Should(HaveExactElements("1.2.0", "1.1.0", "1.2.0", "1.1.0", "1.0.0"))
+	})
 }
 
 // pinTo names the archive of a version that the OperatorCollection had, whatever its URL serves.

@@ -38,11 +38,11 @@ func olmInstallation(e *olmEnvironment) {
 		oc := e.collection.DeepCopy()
 		oc.Spec = e.spec(pagesArchive("1.0.0"), e.archives[pagesArchive("1.0.0")])
 		Create(ctx, oc)
-		Eventually(channels(ctx, e.namespace)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Equal(map[string]string{
+		Eventually(ctx, channels(ctx, e.namespace)).WithTimeout(OLMTimeout).Should(Equal(map[string]string{
 			"stable": pagesPackage + ".v1.0.0", "v1.0.0": pagesPackage + ".v1.0.0",
 		}))
 		AddReportEntry("PackageManifest after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
-		Eventually(Condition(ctx, e.collection, v2beta2.ConditionPublished)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, e.collection, v2beta2.ConditionPublished)).Should(ConditionTrue())
 
 		succeeded(ctx, clusterServiceVersion(e.namespace, "1.0.0"))
 		AddReportEntry("CSV Succeeded after", time.Since(imported).Round(100*time.Millisecond).String(), ReportEntryVisibilityAlways)
@@ -50,7 +50,7 @@ func olmInstallation(e *olmEnvironment) {
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Spec.Channel).To(Equal("v1.0.0"))
 		Expect(live.Spec.CatalogSource).To(Equal(catalogName))
-	}, NodeTimeout(10*time.Minute))
+	})
 
 	It("is Ready when OLM runs its operator, and status says so", func(ctx context.Context) {
 		deployment := e.expectRunning(ctx, "1.0.0")
@@ -60,15 +60,15 @@ func olmInstallation(e *olmEnvironment) {
 		Expect(e.method(ctx)(Default)).To(Equal(v2beta2.InstallOLM))
 		_, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=60s", "operatorcollection/"+e.collection.Name)
 		Expect(err).NotTo(HaveOccurred())
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("gets a corrected setting while its pods cannot start, before OLM gives up", func(ctx context.Context) {
 		Patch(ctx, e.soc, `{"spec":{"runtime":{"nodeSelector":{"e2e":"nowhere"}}}}`)
-		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithMessage("cannot be scheduled"))
+		Eventually(ctx, Condition(ctx, e.soc, v2beta2.ConditionReady)).Should(WithMessage("cannot be scheduled"))
 		Patch(ctx, e.soc, `{"spec":{"runtime":null}}`)
 		e.expectRunning(ctx, "1.0.0")
 		Expect(Live(ctx, Default, subscription(e.namespace)).Object["spec"]).NotTo(HaveKey("config"))
-	}, NodeTimeout(4*time.Minute)) // OLM gives up after five.
+	}) // OLM gives up after five.
 
 	It("gets the settings that a Subscription can carry", func(ctx context.Context) {
 		consents := func(name string) metav1.ObjectMeta {
@@ -82,7 +82,7 @@ func olmInstallation(e *olmEnvironment) {
 		DeferCleanup(func(ctx context.Context) {
 			Remove(ctx, settings)
 			Remove(ctx, notes)
-		}, NodeTimeout(time.Minute))
+		})
 		Patch(ctx, e.soc, MustJSON(map[string]any{"spec": map[string]any{"runtime": v2beta2.RuntimeSpec{
 			PodAnnotations: map[string]string{"example.com/team": "mainframe"},
 			EnvFrom:        []v2beta2.RuntimeEnvSource{{SecretRef: &v2beta2.RuntimeObject{Name: "settings"}}},
@@ -99,12 +99,12 @@ func olmInstallation(e *olmEnvironment) {
 
 		By("refusing one that it cannot carry, while the operator goes on")
 		Patch(ctx, e.soc, `{"spec":{"runtime":{"priorityClassName":"urgent"}}}`)
-		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, e.soc, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonRuntimeNotSupported), WithMessage("runtime.priorityClassName")))
 		Expect(Live(ctx, Default, deployment.DeepCopy()).GetGeneration()).To(Equal(deployment.Generation))
 		Patch(ctx, e.soc, `{"spec":{"runtime":null}}`)
 		e.expectRunning(ctx, "1.0.0")
-	}, NodeTimeout(10*time.Minute))
+	})
 
 	It("runs a playbook over SSH", func(ctx context.Context) {
 		page := e.page(e.namespace, "first", "hello")
@@ -112,7 +112,7 @@ func olmInstallation(e *olmEnvironment) {
 		expectSuccess(ctx, page)
 		e.expectPage(ctx, "first", "1.0.0 hello")
 		Expect(e.zos.log(ctx)).To(ContainSubstring("Accepted publickey for " + e.zos.user))
-	}, NodeTimeout(8*time.Minute))
+	})
 }
 
 func olmIdle(e *olmEnvironment) {
@@ -126,7 +126,7 @@ func olmIdle(e *olmEnvironment) {
 		Create(ctx, page)
 		expectSuccess(ctx, page)
 		expectIdle(ctx, time.Minute, "system:serviceaccount:"+e.namespace+":")
-	}, NodeTimeout(8*time.Minute))
+	})
 }
 
 // method is how the operator is installed in the lab's namespace.
@@ -151,12 +151,12 @@ func olmUpgrades(e *olmEnvironment) {
 		before = Live(ctx, Default, first).GetUID()
 		revision := e.expectRunning(ctx, "1.0.0").Annotations[deploymentRevision]
 		e.imports(ctx, "1.1.0")
-		Eventually(channels(ctx, e.namespace)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(And(
+		Eventually(ctx, channels(ctx, e.namespace)).WithTimeout(OLMTimeout).Should(And(
 			HaveKeyWithValue("stable", pagesPackage+".v1.1.0"), HaveKeyWithValue("v1.1.0", pagesPackage+".v1.1.0")))
 		newer := clusterServiceVersion(e.namespace, "1.1.0")
 		succeeded(ctx, newer)
 		Expect(Field(ctx, newer, "spec", "replaces")(Default)).To(Equal(pagesPackage + ".v1.0.0"))
-		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.0.0"))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, clusterServiceVersion(e.namespace, "1.0.0"))).Should(BeTrue())
 		deployment := e.expectRunning(ctx, "1.1.0")
 		Expect(deployment.Annotations).To(HaveKeyWithValue(deploymentRevision, revisionAfter(revision)), "its pod started once")
 
@@ -164,25 +164,25 @@ func olmUpgrades(e *olmEnvironment) {
 		ask(ctx, first)
 		e.expectPage(ctx, "first", "1.1.0 hello")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(15*time.Minute))
+	})
 
 	It("waits for its approval if that is asked for, and says so", func(ctx context.Context) {
 		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"installPlanApproval":"Manual"}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			live := subscription(e.namespace)
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 			g.Expect(live.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		e.imports(ctx, "1.2.0")
-		Eventually(Condition(ctx, e.soc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).
+		Eventually(ctx, Condition(ctx, e.soc, v2beta2.ConditionReady)).WithTimeout(OLMTimeout).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonWaitingForApproval), WithMessage(pagesPackage+".v1.2.0")))
 
 		// What runs goes on running.
-		Consistently(Field(ctx, clusterServiceVersion(e.namespace, "1.1.0"), "status", "phase")).WithContext(ctx).
+		Consistently(ctx, Field(ctx, clusterServiceVersion(e.namespace, "1.1.0"), "status", "phase")).
 			Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
 		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"still"}}`)
 		e.expectPage(ctx, "first", "1.1.0 still")
-	}, NodeTimeout(12*time.Minute))
+	})
 
 	It("is installed when somebody approves the InstallPlan that status names", func(ctx context.Context) {
 		message := Condition(ctx, e.soc, v2beta2.ConditionReady)(Default).Message
@@ -196,32 +196,32 @@ func olmUpgrades(e *olmEnvironment) {
 		ask(ctx, e.page(e.namespace, "first", ""))
 		e.expectPage(ctx, "first", "1.2.0 still")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(15*time.Minute))
+	})
 }
 
 func olmSwitches(e *olmEnvironment) {
 	It("may change from OLM to Direct, and never do two operators run", func(ctx context.Context) {
 		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"install":"Direct","installPlanApproval":"Automatic"}}`)
-		Eventually(e.method(ctx)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(v2beta2.InstallDirect))
-		Eventually(Gone(ctx, subscription(e.namespace))).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, e.method(ctx)).WithTimeout(OLMTimeout).Should(Equal(v2beta2.InstallDirect))
+		Eventually(ctx, Gone(ctx, subscription(e.namespace))).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).Should(BeTrue())
 		deployment := e.expectRunning(ctx, "1.2.0")
 		Expect(deployment.OwnerReferences).NotTo(ContainElement(HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind)))
 		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"direct"}}`)
 		e.expectPage(ctx, "first", "1.2.0 direct")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(15*time.Minute))
+	})
 
 	It("may change back", func(ctx context.Context) {
 		Patch(ctx, e.soc.DeepCopy(), `{"spec":{"install":"OLM"}}`)
-		Eventually(e.method(ctx)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(v2beta2.InstallOLM))
+		Eventually(ctx, e.method(ctx)).WithTimeout(OLMTimeout).Should(Equal(v2beta2.InstallOLM))
 		succeeded(ctx, clusterServiceVersion(e.namespace, "1.2.0"))
 		deployment := e.expectRunning(ctx, "1.2.0")
 		Expect(deployment.OwnerReferences).To(ContainElement(HaveField("Kind", operatorsv1alpha1.ClusterServiceVersionKind)))
 		Patch(ctx, e.page(e.namespace, "first", ""), `{"spec":{"text":"subscribed"}}`)
 		e.expectPage(ctx, "first", "1.2.0 subscribed")
 		e.pods.expectOneAtATime()
-	}, NodeTimeout(15*time.Minute))
+	})
 }
 
 // olmDeletion compares those objects of the cluster, before and after, that a function picks.
@@ -230,17 +230,17 @@ func olmDeletion(e *olmEnvironment, pick func([]string) []string) {
 		e.removeTile(ctx)
 		Expect(Live(ctx, Default, e.page(e.namespace, "first", "")).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		Remove(ctx, e.collection.DeepCopy())
-		Eventually(Gone(ctx, e.collection)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, e.collection)).WithTimeout(RemovalTimeout).Should(BeTrue())
 		Expect(e.zos.shell(ctx, "ls /tmp/page-first 2>/dev/null || true")).To(BeEmpty())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			after, before := pick(listObjects(ctx, e.namespace)), pick(slices.Clone(e.before))
 			left := slices.DeleteFunc(slices.Clone(after), in(before))
 			// OLM's own note of what belonged to a package, which only a person removes.
 			left = slices.DeleteFunc(left, func(item string) bool { return strings.HasPrefix(item, "operators /"+pagesPackage+".") })
 			g.Expect(left).To(BeEmpty(), "left behind")
 			g.Expect(slices.DeleteFunc(slices.Clone(before), in(after))).To(BeEmpty(), "gone too")
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(8*time.Minute))
+		}).Should(Succeed())
+	})
 }
 
 // eventsOn are the reasons and texts of the events on an object.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -100,9 +99,9 @@ func newOLMEnvironment() *olmEnvironment {
 // The whole way of a collection through the Operator Lifecycle Manager, in this order.
 var _ = Describe("With the Operator Lifecycle Manager", Label("olm", "story"), Ordered, ContinueOnFailure, func() {
 	e := newOLMEnvironment()
-	BeforeAll(e.start, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	BeforeAll(e.start)
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	Context("a collection", func() { olmInstallation(e) })
 	Context("a newer version", func() { olmUpgrades(e) })
@@ -115,9 +114,9 @@ var _ = Describe("With the Operator Lifecycle Manager", Label("olm", "story"), O
 // What is proved of the whole cluster.
 var _ = Describe("With the Operator Lifecycle Manager, and nothing else happening,", Label("olm"), Serial, Ordered, ContinueOnFailure, func() {
 	e := newOLMEnvironment()
-	BeforeAll(e.start, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	BeforeAll(e.start)
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	Context("a collection", func() { olmIdle(e) })
 	Context("a deletion", func() { olmDeletion(e, func(objects []string) []string { return objects }) })
@@ -183,7 +182,7 @@ func expectOLM(ctx context.Context) {
 	_, err := K8s.RESTMapper().RESTMapping(operatorsv1alpha1.SchemeGroupVersion.WithKind(operatorsv1alpha1.SubscriptionKind).GroupKind())
 	Expect(err).NotTo(HaveOccurred(), "this cluster has no Operator Lifecycle Manager: devcluster up --olm")
 	source := &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: catalogName, Namespace: olmNamespace}}
-	Eventually(func(g Gomega) { Live(ctx, g, source) }).WithContext(ctx).
+	Eventually(ctx, func(g Gomega) { Live(ctx, g, source) }).
 		Should(Succeed(), "the manager makes no CatalogSource: install it with COMPONENTS=olm")
 }
 
@@ -196,10 +195,10 @@ func operatorGroup(ctx context.Context, namespace string) {
 	}
 	Create(ctx, group)
 	roles := &rbacv1.ClusterRoleList{}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Expect(K8s.List(ctx, roles, client.MatchingLabels{"olm.owner.kind": operatorsv1.OperatorGroupKind, "olm.owner.namespace": namespace})).To(Succeed())
 		g.Expect(roles.Items).To(HaveLen(3), "the roles admin, edit and view of the OperatorGroup")
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func pagesArchive(version string) string { return "pages-" + version + ".tar.gz" }
@@ -221,18 +220,18 @@ func (e *olmEnvironment) page(namespace, name, text string) *unstructured.Unstru
 // expectPage waits until the page on the system is the wanted one.
 func (e *olmEnvironment) expectPage(ctx context.Context, name, want string) {
 	GinkgoHelper()
-	Eventually(func() string {
+	Eventually(ctx, func() string {
 		return e.zos.shell(ctx, "cat /tmp/page-"+name+" 2>/dev/null || true")
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Equal(want + "\n"))
+	}).WithTimeout(OLMTimeout).Should(Equal(want + "\n"))
 }
 
 // expectRunning waits until the SubOperatorConfig is Ready, and checks that one Deployment is, with the version.
 func (e *olmEnvironment) expectRunning(ctx context.Context, version string) *appsv1.Deployment {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		generation := Live(ctx, g, e.soc).GetGeneration()
 		g.Expect(Condition(ctx, e.soc, v2beta2.ConditionReady)(g)).To(And(ConditionTrue(), WithMessage(version), HaveField("ObservedGeneration", generation)))
-	}).WithContext(ctx).WithTimeout(4 * time.Minute).Should(Succeed())
+	}).WithTimeout(OLMTimeout).Should(Succeed())
 	deployment := &appsv1.Deployment{ObjectMeta: e.meta(pagesPackage)}
 	Expect(K8s.Get(ctx, types.NamespacedName{Namespace: e.namespace, Name: pagesPackage}, deployment)).To(Succeed())
 	Expect(deployment.Status.ReadyReplicas).To(BeEquivalentTo(1))
@@ -251,7 +250,7 @@ func subscription(namespace string) *operatorsv1alpha1.Subscription {
 // succeeded waits until OLM says that a version is installed.
 func succeeded(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion) {
 	GinkgoHelper()
-	Eventually(Field(ctx, csv, "status", "phase")).WithContext(ctx).WithTimeout(4 * time.Minute).
+	Eventually(ctx, Field(ctx, csv, "status", "phase")).WithTimeout(OLMTimeout).
 		Should(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
 }
 

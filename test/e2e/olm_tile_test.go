@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,22 +37,22 @@ func olmTile(e *olmEnvironment) {
 			CatalogSource: catalogName, CatalogSourceNamespace: olmNamespace, Package: pagesPackage, Channel: "stable",
 		}
 		Create(ctx, byHand)
-		Eventually(eventsOn(ctx, byHand)).WithContext(ctx).Should(ContainElement(And(
+		Eventually(ctx, eventsOn(ctx, byHand)).Should(ContainElement(And(
 			HavePrefix(v2beta2.ReasonMappingNotAllowed+": "), ContainSubstring("allow-mapping-from"))))
 		Expect(tileConfigs(ctx, e)(Default)).To(BeEmpty())
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("gets a SubOperatorConfig once it has", func(ctx context.Context) {
 		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tileNamespace}},
 			`{"metadata":{"annotations":{"zoscb.ibm.com/allow-mapping-from":"`+e.namespace+`"}}}`)
-		Eventually(tileConfigs(ctx, e)).WithContext(ctx).Should(HaveLen(1))
+		Eventually(ctx, tileConfigs(ctx, e)).Should(HaveLen(1))
 		*soc = tileConfigs(ctx, e)(Default)[0]
 		succeeded(ctx, clusterServiceVersion(tileNamespace, "1.2.0"))
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(ConditionTrue())
 		live := subscription(tileNamespace)
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(live), live)).To(Succeed())
 		Expect(live.Spec.Channel).To(Equal("stable"), "the Subscription stays as it was made")
-	}, NodeTimeout(12*time.Minute))
+	})
 
 	It("runs a playbook over SSH with the endpoints that the collection's namespace lends", func(ctx context.Context) {
 		Patch(ctx, soc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"mapping": []any{
@@ -64,9 +63,9 @@ func olmTile(e *olmEnvironment) {
 		e.expectPage(ctx, "tile", "1.2.0 from the tile")
 		expectSuccess(ctx, page)
 		Remove(ctx, page.DeepCopy())
-		Eventually(Gone(ctx, page)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, page)).Should(BeTrue())
 		Expect(e.zos.shell(ctx, "ls /tmp/page-tile 2>/dev/null || true")).To(BeEmpty())
-	}, NodeTimeout(12*time.Minute))
+	})
 
 	It("is gone when the Subscription is deleted", func(ctx context.Context) {
 		Remove(ctx, subscription(tileNamespace))
@@ -76,10 +75,10 @@ func olmTile(e *olmEnvironment) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage + "-runtime", Namespace: tileNamespace}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: pagesPackage + "-endpoints", Namespace: tileNamespace}},
 		} {
-			Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue(), "%T %s", object, object.GetName())
+			Eventually(ctx, Gone(ctx, object)).Should(BeTrue(), "%T %s", object, object.GetName())
 		}
 		Expect(Gone(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Namespace: tileNamespace}})(Default)).To(BeFalse())
-	}, NodeTimeout(12*time.Minute))
+	})
 }
 
 // tileConfigs are the SubOperatorConfigs that map the tile's namespace.
@@ -113,5 +112,5 @@ func (e *olmEnvironment) removeTile(ctx context.Context) {
 		PatchIfFound(ctx, page, `{"metadata":{"finalizers":null}}`)
 	}
 	Remove(ctx, space)
-	Eventually(Gone(ctx, space)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, space)).Should(BeTrue())
 }

@@ -57,9 +57,9 @@ var _ = Describe("The time to install a collection", Label("olm", "times"), Orde
 		e.archives = archivesOf(folders)
 		e.start(ctx, e.archives)
 		operatorGroup(ctx, e.namespace)
-	}, NodeTimeout(6*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("is reported for OLM, for the manager and for kubectl apply", func(ctx context.Context) {
 		experiment := gmeasure.NewExperiment("Time to install a collection")
@@ -78,7 +78,7 @@ var _ = Describe("The time to install a collection", Label("olm", "times"), Orde
 		figures.AddRatio(timeToReady+" / "+timeToApply, timeToReady, timeToApply)
 		figures.AddRatio(timeToCSV+" / "+timeToApply, timeToCSV, timeToApply)
 		saveFigures(&figures)
-	}, NodeTimeout(30*time.Minute))
+	})
 })
 
 func timedName(way string, round int) string { return fmt.Sprintf("%s%d", way, round) }
@@ -102,7 +102,7 @@ func (e *timesEnvironment) imports(ctx context.Context, name string, method v2be
 		CollectionURL: e.url(name), Digest: DigestOf(e.archives[name+".tar.gz"]), DeletionPolicy: v2beta2.DeletionFinalize,
 	}}
 	Create(ctx, soc)
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithReason(v2beta2.ReasonCollectionNotFound))
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(WithReason(v2beta2.ReasonCollectionNotFound))
 	start := time.Now()
 	Create(ctx, oc)
 	return oc, soc, start
@@ -113,12 +113,12 @@ func (e *timesEnvironment) timeOLM(ctx context.Context, experiment *gmeasure.Exp
 	oc, soc, start := e.imports(ctx, name, v2beta2.InstallOLM)
 	operator := e.domain + "-" + name + "-operator"
 	manifest := packageManifest(operator, e.namespace)
-	Eventually(Gone(ctx, manifest)).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(BeFalse())
+	Eventually(ctx, Gone(ctx, manifest)).WithPolling(50 * time.Millisecond).Should(BeFalse())
 	experiment.RecordDuration(timeToPackage, time.Since(start))
 	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: e.meta(operator + ".v1.0.0")}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Expect(Field(ctx, csv, "status", "phase")(g)).To(BeEquivalentTo(operatorsv1alpha1.CSVPhaseSucceeded))
-	}).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(Succeed())
+	}).WithPolling(50 * time.Millisecond).Should(Succeed())
 	experiment.RecordDuration(timeToCSV, time.Since(start))
 	e.uninstall(ctx, oc, soc)
 }
@@ -126,7 +126,7 @@ func (e *timesEnvironment) timeOLM(ctx context.Context, experiment *gmeasure.Exp
 func (e *timesEnvironment) timeDirect(ctx context.Context, experiment *gmeasure.Experiment, name string) {
 	GinkgoHelper()
 	oc, soc, start := e.imports(ctx, name, v2beta2.InstallDirect)
-	Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).WithPolling(50 * time.Millisecond).Should(ConditionTrue())
 	experiment.RecordDuration(timeToReady, time.Since(start))
 	e.uninstall(ctx, oc, soc)
 }
@@ -134,8 +134,8 @@ func (e *timesEnvironment) timeDirect(ctx context.Context, experiment *gmeasure.
 func (e *timesEnvironment) uninstall(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 	GinkgoHelper()
 	Remove(ctx, oc)
-	Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-	Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 }
 
 // artifactURL is where an operator's pod gets the archive. Here it is the web server of the lab: the manager has not
@@ -155,12 +155,12 @@ func (e *timesEnvironment) timeApply(ctx context.Context, experiment *gmeasure.E
 	Expect(os.WriteFile(manifest, []byte(rendered), 0o600)).To(Succeed())
 	operator := e.domain + "-" + name + "-operator"
 	Create(ctx, &corev1.Secret{ObjectMeta: e.meta(operator + "-endpoints")})
-	DeferCleanup(func(ctx context.Context) { e.unapply(ctx, manifest, operator) }, NodeTimeout(2*time.Minute))
+	DeferCleanup(func(ctx context.Context) { e.unapply(ctx, manifest, operator) })
 
 	start := time.Now()
 	kubectl(ctx, "apply", "--server-side", "-f", manifest)
 	deployment := &appsv1.Deployment{ObjectMeta: e.meta(operator)}
-	Eventually(Condition(ctx, deployment, string(appsv1.DeploymentAvailable))).WithContext(ctx).WithPolling(50 * time.Millisecond).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, deployment, string(appsv1.DeploymentAvailable))).WithPolling(50 * time.Millisecond).Should(ConditionTrue())
 	experiment.RecordDuration(timeToApply, time.Since(start))
 	e.unapply(ctx, manifest, operator)
 }

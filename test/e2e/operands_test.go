@@ -89,13 +89,13 @@ type operandsLab struct {
 var _ = Describe("Operand requests", Slow, Ordered, func() {
 	l := &operandsLab{environment: environment{namespace: "e2e-operands", domain: "operands-lab"}, team: "e2e-operands-team"}
 	l.prepare()
-	It("bring a group to two teams, follow changes, and give it back, also when the component is killed in each phase", l.story, NodeTimeout(12*time.Minute))
+	It("bring a group to two teams, follow changes, and give it back, also when the component is killed in each phase", l.story)
 })
 
 var _ = Describe("Operand requests, by OLM", Label("olm"), Slow, Ordered, func() {
 	l := &operandsLab{environment: environment{namespace: "e2e-operands-olm", domain: "operands-olm-lab"}, team: "e2e-operands-olm-team", olm: true, suffix: "OLM"}
 	l.prepare()
-	It("bring packages to two teams, follow changes, and give them back, also when the component is killed", l.storyOfPackages, NodeTimeout(12*time.Minute))
+	It("bring packages to two teams, follow changes, and give them back, also when the component is killed", l.storyOfPackages)
 })
 
 // neighbor is the namespace of the team.
@@ -114,11 +114,11 @@ func (l *operandsLab) install(ctx context.Context) {
 // runs waits until the component runs.
 func (l *operandsLab) runs(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) []corev1.Pod {
+	Eventually(ctx, func(g Gomega) []corev1.Pod {
 		var pods corev1.PodList
 		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), operandsPods)).To(Succeed())
 		return pods.Items
-	}).WithContext(ctx).Should(ConsistOf(HaveField("Status.Conditions", ContainElement(And(
+	}).Should(ConsistOf(HaveField("Status.Conditions", ContainElement(And(
 		HaveField("Type", corev1.PodReady), HaveField("Status", corev1.ConditionTrue))))))
 }
 
@@ -186,7 +186,7 @@ func (l *operandsLab) start(ctx context.Context) {
 			&v2beta2.OperatorCollection{ObjectMeta: l.meta(name), Spec: l.spec(name+".tar.gz", archives[name+".tar.gz"])})
 	}
 	Remove(ctx, l.neighbor())
-	Eventually(Gone(ctx, l.neighbor())).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, l.neighbor())).Should(BeTrue())
 	Create(ctx, l.neighbor())
 	for _, namespace := range []string{l.namespace, l.team} {
 		l.grant(ctx, namespace, operandsName+"-namespace", operandsName+"-bindings")
@@ -197,9 +197,9 @@ func (l *operandsLab) start(ctx context.Context) {
 	l.startSystem(ctx)
 	for _, name := range []string{"books", "shelves"} {
 		imported := &v2beta2.OperatorCollection{ObjectMeta: l.meta(name)}
-		Eventually(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue())
 		if l.olm {
-			Eventually(Condition(ctx, imported, v2beta2.ConditionPublished)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ConditionTrue())
+			Eventually(ctx, Condition(ctx, imported, v2beta2.ConditionPublished)).Should(ConditionTrue())
 		}
 	}
 	l.runs(ctx)
@@ -289,7 +289,7 @@ func (l *operandsLab) subscriptionOf(name string) client.Object {
 
 // prepare defines what happens before and after the specs.
 func (l *operandsLab) prepare() {
-	BeforeAll(l.start, NodeTimeout(10*time.Minute))
+	BeforeAll(l.start)
 	AfterEach(func(ctx context.Context) {
 		l.explain(ctx)
 		if CurrentSpecReport().Failed() {
@@ -298,7 +298,7 @@ func (l *operandsLab) prepare() {
 				GinkgoWriter.Printf("\n$ kubectl %s\n%s\n", strings.Join(args, " "), printed)
 			}
 		}
-	}, NodeTimeout(time.Minute))
+	})
 	AfterAll(func(ctx context.Context) {
 		for _, namespace := range []string{l.team, l.namespace} {
 			_, _ = Output(ctx, kubectlPath(), "delete", "operandrequests", "-n", namespace, "--all", "--wait=false")
@@ -306,7 +306,7 @@ func (l *operandsLab) prepare() {
 		l.cleanUp(ctx)
 		_, _ = Output(ctx, kubectlPath(), "delete", "deployment", "-n", ManagerNamespace, operandsName, "--ignore-not-found")
 		Remove(ctx, l.neighbor())
-	}, NodeTimeout(8*time.Minute))
+	})
 }
 
 // comes creates requests, kills the component while it installs operators, and waits until all is there.
@@ -315,10 +315,10 @@ func (l *operandsLab) comes(ctx context.Context, requests ...*operandsv1alpha1.O
 	for _, request := range requests {
 		Create(ctx, request)
 	}
-	Eventually(l.installed(ctx, "books", l.namespace)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, l.installed(ctx, "books", l.namespace)).Should(BeTrue())
 	l.kill(ctx)
 	for _, request := range requests {
-		Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4*time.Minute).Should(ConditionTrue(), request.Namespace)
+		Eventually(ctx, Condition(ctx, request, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue(), request.Namespace)
 		Get(ctx, Default, request)
 		Expect(request.Status.Phase).To(Equal(operandsv1alpha1.RequestRunning))
 	}
@@ -353,19 +353,19 @@ func (l *operandsLab) story(ctx context.Context) {
 	Patch(ctx, config, l.changes())
 	Remove(ctx, info)
 	for _, secret := range copies {
-		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, secret)).Should(BeTrue())
 	}
-	Eventually(l.file(ctx, book)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("two\n"))
-	Eventually(Condition(ctx, book, runstatus.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, l.file(ctx, book)).Should(Equal("two\n"))
+	Eventually(ctx, Condition(ctx, book, runstatus.ConditionReady)).Should(ConditionTrue())
 
 	By("deleting the first request")
 	Remove(ctx, first)
-	Eventually(Condition(ctx, first, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(shelf.GetName())))
+	Eventually(ctx, Condition(ctx, first, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(shelf.GetName())))
 	l.kill(ctx)
 	l.runs(ctx)
-	Consistently(l.installed(ctx, "shelves", l.namespace)).WithContext(ctx).WithTimeout(3*time.Second).Should(BeTrue(), "its resource has not ended yet")
+	Consistently(ctx, l.installed(ctx, "shelves", l.namespace)).WithTimeout(3*time.Second).Should(BeTrue(), "its resource has not ended yet")
 	l.zos.shell(ctx, "touch /tmp/window")
-	Eventually(Gone(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, first)).WithTimeout(RemovalTimeout).Should(BeTrue())
 	Expect(Gone(ctx, shelf)(Default)).To(BeTrue())
 	for _, object := range []*unstructured.Unstructured{shelf, own} {
 		Expect(l.file(ctx, object)()).To(BeEmpty())
@@ -376,10 +376,10 @@ func (l *operandsLab) story(ctx context.Context) {
 
 	By("deleting the other one")
 	Remove(ctx, second)
-	Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, second)).WithTimeout(RemovalTimeout).Should(BeTrue())
 	Expect(l.file(ctx, book)()).To(BeEmpty())
 	Expect(l.installed(ctx, "books", l.namespace)(Default)).To(BeFalse())
-	Eventually(l.leftovers(ctx)).WithContext(ctx).Should(BeEmpty())
+	Eventually(ctx, l.leftovers(ctx)).Should(BeEmpty())
 }
 
 // storyOfPackages has only what is different with OLM.
@@ -390,20 +390,20 @@ func (l *operandsLab) storyOfPackages(ctx context.Context) {
 	first, second := l.request(l.team, "{name: books}, {name: shelves}"), l.request(l.namespace, "{name: books}")
 	l.comes(ctx, first, second)
 	Patch(ctx, config, l.changes())
-	Eventually(l.file(ctx, book)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Equal("two\n"))
-	Eventually(Condition(ctx, book, runstatus.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, l.file(ctx, book)).Should(Equal("two\n"))
+	Eventually(ctx, Condition(ctx, book, runstatus.ConditionReady)).Should(ConditionTrue())
 	for _, request := range []*operandsv1alpha1.OperandRequest{first, second} {
 		Remove(ctx, request)
 	}
 	l.kill(ctx)
 	for _, request := range []*operandsv1alpha1.OperandRequest{first, second} {
-		Eventually(Gone(ctx, request)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, request)).WithTimeout(RemovalTimeout).Should(BeTrue())
 	}
 	for object, name := range map[*unstructured.Unstructured]string{book: "books", shelf: "shelves"} {
 		Expect(l.file(ctx, object)()).To(BeEmpty())
 		Expect(l.installed(ctx, name, l.namespace)(Default)).To(BeFalse())
 	}
-	Eventually(l.leftovers(ctx)).WithContext(ctx).Should(BeEmpty())
+	Eventually(ctx, l.leftovers(ctx)).Should(BeEmpty())
 }
 
 // leftovers lists what is there of the operators and of requests, except what was there before.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,32 +22,32 @@ func outageSpecs() {
 	It("fails while the endpoint is down, and recovers by itself", func(ctx context.Context) {
 		lpar2.down(ctx)
 		Create(ctx, late.DeepCopy())
-		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
+		Eventually(ctx, Condition(ctx, late, "Failure")).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
 		Expect(Condition(ctx, late, "Successful")(Default)).NotTo(ConditionTrue())
 		Expect(lastRun(ctx, late)(Default)).To(withOutcome(gate.OutcomeUnreachable))
 		Expect(Live(ctx, Default, late).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
-		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse(), "the endpoint shows what the run learned")
-		Eventually(waitsFor(ctx, late)).WithContext(ctx).Should(Equal(endpoint.ReasonUnreachable))
+		Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionFalse(), "the endpoint shows what the run learned")
+		Eventually(ctx, waitsFor(ctx, late)).Should(Equal(endpoint.ReasonUnreachable))
 
 		lpar2.up(ctx)
 		expectSuccess(ctx, late)
-		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Expect(lpar2.files(ctx)).To(ContainElement("late.txt"))
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("keeps a deleted resource until its finalizer playbook could run", func(ctx context.Context) {
 		lpar2.down(ctx)
 		Remove(ctx, late.DeepCopy())
-		Eventually(Condition(ctx, late, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
-		Consistently(func(g Gomega) {
+		Eventually(ctx, Condition(ctx, late, "Failure")).Should(And(ConditionTrue(), WithMessage(lpar2.name)))
+		Consistently(ctx, func(g Gomega) {
 			g.Expect(Live(ctx, g, late).GetFinalizers()).To(ContainElement(InstanceFinalizer))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		lpar2.up(ctx)
-		Eventually(Gone(ctx, late)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, late)).Should(BeTrue())
 		Expect(lpar2.files(ctx)).NotTo(ContainElement("late.txt"))
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("fails a run that loses its endpoint in the middle, and recovers by itself", func(ctx context.Context) {
 		slow := dataFile("slow", map[string]any{"zosendpoint": lpar1.name, "filename": "slow.txt", "wait_for_file": "go"})
@@ -56,7 +55,7 @@ func outageSpecs() {
 		expectModuleOn(ctx, lpar1)
 
 		lpar1.down(ctx)
-		Eventually(Condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar1.name)))
+		Eventually(ctx, Condition(ctx, slow, "Failure")).Should(And(ConditionTrue(), WithMessage(lpar1.name)))
 		Expect(Live(ctx, Default, slow).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
 
@@ -64,7 +63,7 @@ func outageSpecs() {
 		lpar1.up(ctx)
 		expectSuccess(ctx, slow)
 		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("keeps the finalizer when the endpoint goes away in the middle of the finalizer playbook", func(ctx context.Context) {
 		slow := dataFile("slow", nil)
@@ -72,25 +71,25 @@ func outageSpecs() {
 		expectModuleOn(ctx, lpar1)
 
 		lpar1.down(ctx)
-		Eventually(Condition(ctx, slow, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(lpar1.name)))
+		Eventually(ctx, Condition(ctx, slow, "Failure")).Should(And(ConditionTrue(), WithMessage(lpar1.name)))
 		Expect(Live(ctx, Default, slow).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		Expect(lpar1.files(ctx)).To(ContainElement("slow.txt"))
 
 		lpar1.shell(ctx, "touch "+lpar1.base()+"/remove-go")
 		lpar1.up(ctx)
-		Eventually(Gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, slow)).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("slow.txt"))
 		lpar1.shell(ctx, "rm "+lpar1.base()+"/go "+lpar1.base()+"/remove-go")
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("sends nothing to a host that has another key since it was probed", attack.Label, func(ctx context.Context) {
 		zep := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Name: lpar2.name, Namespace: namespace}}
-		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		lpar2.newHostKey(ctx)
 		before := len(lpar2.log(ctx))
 		impostor := dataFile("impostor", map[string]any{"zosendpoint": lpar2.name, "filename": "impostor.txt"})
 		Create(ctx, impostor.DeepCopy())
-		Eventually(Condition(ctx, impostor, "Failure")).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("HostKeyMismatch")))
+		Eventually(ctx, Condition(ctx, impostor, "Failure")).Should(And(ConditionTrue(), WithMessage("HostKeyMismatch")))
 		heard := lpar2.log(ctx)[before:]
 		Expect(heard).To(ContainSubstring("[preauth]"), "somebody connected")
 		Expect(heard).NotTo(Or(ContainSubstring("Accepted"), ContainSubstring(lpar2.user)), "and told no user ID")
@@ -100,10 +99,10 @@ func outageSpecs() {
 
 		lpar2.oldHostKey(ctx)
 		expectSuccess(ctx, impostor)
-		Eventually(Condition(ctx, zep, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, zep, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Remove(ctx, impostor.DeepCopy())
-		Eventually(Gone(ctx, impostor)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(8*time.Minute))
+		Eventually(ctx, Gone(ctx, impostor)).Should(BeTrue())
+	})
 }
 
 // newHostKey restarts the SSH server with another host key; oldHostKey with the one that it had.
@@ -124,7 +123,7 @@ func (t *target) oldHostKey(ctx context.Context) {
 // expectModuleOn waits until a playbook is in the middle of a task on the host.
 func expectModuleOn(ctx context.Context, t *target) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Expect(t.shell(ctx, "ps -u "+t.user+" -o args= || true")).To(ContainSubstring("python3"))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }

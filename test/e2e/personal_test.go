@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,17 +37,17 @@ func personalSpecs() {
 		Expect(err).NotTo(HaveOccurred(), printed)
 		thing := instance("SecondThing", "thing", map[string]any{"zosendpoint": lpar2.name})
 		Create(ctx, thing.DeepCopy())
-		Eventually(waitsFor(ctx, thing)).WithContext(ctx).Should(Equal(endpoint.Reason("PersonalCredentialMissing")))
+		Eventually(ctx, waitsFor(ctx, thing)).Should(Equal(endpoint.Reason("PersonalCredentialMissing")))
 		Expect(lastRun(ctx, thing)(Default).ID).To(BeEmpty())
 		attack.Repelled(secretsAndHosts, "run with a shared credential where personal ones are asked for", "the run waits for a personal credential",
 			Condition(ctx, thing, "Ready")(Default).Message)
 
 		Remove(ctx, thing.DeepCopy())
-		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue(), "the kind has no finalizer playbook")
+		Eventually(ctx, Gone(ctx, thing)).Should(BeTrue(), "the kind has no finalizer playbook")
 		Remove(ctx, second)
-		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(10*time.Minute))
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 }
 
 const (
@@ -175,15 +174,15 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 		}}
 		Create(ctx, soc)
 		e.installSpec(ctx, "diary.personal-lab.1.0.0", e.spec("diary.tar.gz", archives["diary.tar.gz"]))
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("lets two users log on with their own keys, which no other run has", attack.Label, func(ctx context.Context) {
 		for _, user := range users {
 			diary := e.instance(diaryVersion, "Diary", user, map[string]any{"zosendpoint": "zos1"})
 			diary.SetAnnotations(map[string]string{endpoint.AnnotationCredential: user})
-			Eventually(func() error { return As(user).Create(ctx, diary.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+			Eventually(ctx, func() error { return As(user).Create(ctx, diary.DeepCopy()) }).Should(Succeed())
 		}
 		for _, user := range users {
 			expectSuccess(ctx, e.instance(diaryVersion, "Diary", user, nil))
@@ -193,13 +192,13 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 			Expect(zos.shell(ctx, "cat /tmp/found-"+user)).To(And(ContainSubstring(keys[user]), Not(ContainSubstring(keys[other]))))
 		}
 		attack.Repelled(secretsAndHosts, "read the files of a run while another user's runs", "the run has only its own key", "neither key was found in the other run")
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("is left nowhere in the pod", attack.Label, func(ctx context.Context) {
 		search := "grep -rlF -e '" + keys["alice"] + "' -e '" + keys["bob"] + "' /etc/zoscb /tmp /opt/ansible 2>/dev/null || true; ls -A /opt/ansible/home/zoscb/p"
 		Expect(strings.TrimSpace(e.inOperator(ctx, diaryPod, search))).To(BeEmpty())
 		Expect(e.inOperator(ctx, diaryPod, "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")).NotTo(ContainSubstring("[mux]"), "connections end with the run")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("is not chosen by a discovery playbook, but by the user of what that creates", attack.Label, func(ctx context.Context) {
 		search := e.instance(diaryVersion, "DiarySearch", "search", map[string]any{"zosendpoint": "zos1"})
@@ -212,12 +211,12 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 		Expect(Gone(ctx, e.instance(diaryVersion, "Diary", "chosen", nil))(Default)).To(BeTrue())
 
 		found := e.instance(diaryVersion, "Diary", "found", nil)
-		Eventually(waitsFor(ctx, found)).WithContext(ctx).Should(Equal(endpoint.Reason("PersonalCredentialMissing")))
+		Eventually(ctx, waitsFor(ctx, found)).Should(Equal(endpoint.Reason("PersonalCredentialMissing")))
 		mine := fmt.Sprintf(`{"metadata":{"annotations":{%q:"bob"}}}`, endpoint.AnnotationCredential)
 		Expect(As("bob").Patch(ctx, found.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(mine)))).To(Succeed())
 		expectSuccess(ctx, found)
 		Expect(zos.shell(ctx, "stat -c %U /tmp/found-found")).To(Equal("bob\n"))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("cannot be used by another user, and is used to delete the resource", attack.Label, func(ctx context.Context) {
 		ofAlice := e.instance(diaryVersion, "Diary", "alice", nil)
@@ -225,7 +224,7 @@ var _ = Describe("A personal credential", Ordered, ContinueOnFailure, func() {
 		Expect(refused).To(MatchError(ContainSubstring("you need the permission to get secrets alice")))
 		attack.Repelled(secretsAndHosts, "change the resource of another user, so that it runs elsewhere with their key", "the API server refuses it", refused.Error())
 		Expect(As("bob").Delete(ctx, ofAlice.DeepCopy())).To(Succeed())
-		Eventually(Gone(ctx, ofAlice)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, ofAlice)).Should(BeTrue())
 		Expect(zos.shell(ctx, "cat /tmp/burnt-alice")).To(Equal("alice\n"))
-	}, NodeTimeout(4*time.Minute))
+	})
 })

@@ -141,7 +141,7 @@ func (p *plays) importing(ctx context.Context, version string, settings map[stri
 	oc.SetGroupVersionKind(v2beta2.GroupVersion.WithKind("OperatorCollection"))
 	Expect(unstructured.SetNestedMap(oc.Object, settings, "spec", "runtime")).To(Succeed())
 	Create(ctx, oc)
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 }
 
 func (p *plays) play(name, endpoint string, fields map[string]any) *unstructured.Unstructured {
@@ -302,9 +302,9 @@ func (p *plays) expectNoPlays(ctx context.Context, what, prefix string, zos *sys
 	begin := time.Now()
 	replace(ctx)
 	var ready time.Time
-	Eventually(p.ready(ctx, old)).WithContext(ctx).Should(Not(BeZero()))
+	Eventually(ctx, p.ready(ctx, old)).Should(Not(BeZero()))
 	ready = p.ready(ctx, old)(Default)
-	Eventually(p.asked(ctx, prefix)).WithContext(ctx).Should(And(ContainElements(names), Not(ContainElement(HavePrefix("/proc")))), "all resources were looked at")
+	Eventually(ctx, p.asked(ctx, prefix)).Should(And(ContainElements(names), Not(ContainElement(HavePrefix("/proc")))), "all resources were looked at")
 	Expect(p.snapshot(ctx, Default, prefix)).To(Equal(before))
 	took := time.Since(ready)
 	Expect(zos.logons(ctx)-logons).To(BeZero(), "logons")

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -35,12 +34,12 @@ var _ = Describe("A private registry", Ordered, func() {
 		image = host + "/site/runtime"
 		DeferCleanup(func(ctx context.Context) {
 			_, _ = containerd(ctx, "images", "remove", image+":v1", image+"@"+private.Image.Digest().String())
-		}, NodeTimeout(time.Minute))
+		})
 		archive = Build(Minimal(e.domain, "pulled", "1.0.0", strings.NewReplacer("deps-lab", e.domain, "NAME", "pulled", "KIND", "PulledThing").Replace(dependentConfig), nil))
 		e.start(ctx, map[string][]byte{"pulled.tar.gz": archive})
-	}, NodeTimeout(6*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("gives its image only to operators with pull secrets, and status says so", func(ctx context.Context) {
 		spec := e.spec("pulled.tar.gz", archive)
@@ -48,7 +47,7 @@ var _ = Describe("A private registry", Ordered, func() {
 		oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta("pulled"), Spec: spec}
 		Create(ctx, oc)
 		soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("pulled-soc")}
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonWorkloadUnavailable), WithMessage(`the node cannot pull image "`+image+`:v1"`),
 			WithMessage("name a Secret with them in spec.runtime.imagePullSecrets"),
 		))
@@ -60,7 +59,7 @@ var _ = Describe("A private registry", Ordered, func() {
 		credentials := map[string]any{"auths": map[string]any{host: map[string]string{"username": private.Username, "password": private.Password}}}
 		Create(ctx, &corev1.Secret{ObjectMeta: meta, Type: corev1.SecretTypeDockerConfigJson, StringData: map[string]string{corev1.DockerConfigJsonKey: MustJSON(credentials)}})
 		Patch(ctx, oc, `{"spec":{"runtime":{"imagePullSecrets":[{"name":"registry"}]}}}`)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(4 * time.Minute).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 		Expect(private.Served.Load()).To(BeNumerically(">", 0))
 
 		By("being listed by the digest that the node pulled")
@@ -68,7 +67,7 @@ var _ = Describe("A private registry", Ordered, func() {
 		printed, _ := Output(ctx, kubectlCollection, "images")
 		Expect(strings.Split(printed, "\n")).To(ContainElements(image+"@"+private.Image.Digest().String(), "localhost/collection-operator/manager:dev"))
 		Expect(printed).NotTo(ContainSubstring(image + ":v1"))
-	}, NodeTimeout(9*time.Minute))
+	})
 })
 
 // anotherRuntime returns the runtime image under another name and with another digest, and the layers that the node has.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -27,7 +26,7 @@ func pushSpecs() {
 		By("being downloaded over TLS by the operator's pod")
 		printed, err := kubectlWait(ctx, "operatorcollection/"+pushed.Name, "4m")
 		Expect(err).NotTo(HaveOccurred(), printed)
-	}, NodeTimeout(9*time.Minute))
+	})
 }
 
 // pushArchive creates an OperatorCollection and a user who may only upload its archive, and uploads it. All are removed when the
@@ -46,8 +45,8 @@ func pushArchive(ctx context.Context, pushed *v2beta2.OperatorCollection, archiv
 		for _, object := range []client.Object{pushed, binding, account} {
 			Remove(ctx, object)
 		}
-		Eventually(Gone(ctx, pushed)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, pushed)).Should(BeTrue())
+	})
 	local := filepath.Join(GinkgoT().TempDir(), "archive.tar.gz")
 	Expect(os.WriteFile(local, archive, 0o600)).To(Succeed())
 	printed := Run(ctx, kubectlCollection, "push", local, pushed.Name, "-n", pushed.Namespace, "--service-account="+meta.Name)

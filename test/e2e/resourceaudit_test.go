@@ -70,7 +70,7 @@ func (a *resourceAudit) add(resource string, run *runstatus.Run) {
 // some had a run that was not successful, and none was deleted.
 func (a *resourceAudit) expect(ctx context.Context, want map[string][]string, failing ...string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		a.read(g)
 		succeeded := map[string][]string{}
 		for resource, runs := range a.runs {
@@ -83,7 +83,7 @@ func (a *resourceAudit) expect(ctx context.Context, want map[string][]string, fa
 			}
 		}
 		g.Expect(succeeded).To(Equal(want))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	for _, resource := range failing {
 		Expect(len(a.runs[resource])).To(BeNumerically(">", len(want[resource])), "%s failed", resource)
 	}

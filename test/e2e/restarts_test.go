@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,18 +19,18 @@ import (
 func (s *runSpecs) unchanged() {
 	It("after the pod was killed", func(ctx context.Context) {
 		s.expectNoPlays(ctx, "pod killed", "calm", s.zos1, s.killPod)
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("after its node was drained", func(ctx context.Context) {
 		s.expectNoPlays(ctx, "node drained", "calm", s.zos1, s.drain)
-	}, NodeTimeout(8*time.Minute))
+	})
 
 	It("after the runtime image was replaced", func(ctx context.Context) {
 		s.expectNoPlays(ctx, "new runtime image", "calm", s.zos1, func(ctx context.Context) {
 			Patch(ctx, s.collection("1.0.0"), `{"spec": {"runtime": {"image": "localhost/collection-operator/runtime-next:dev"}}}`)
 		})
 		Expect(s.pod(ctx, Default).Spec.Containers).To(ContainElement(HaveField("Image", HaveSuffix("/runtime-next:dev"))))
-	}, NodeTimeout(8*time.Minute))
+	})
 }
 
 // drain evicts the operator's pod from its node, on which nothing is scheduled until the pod is gone.
@@ -41,12 +40,12 @@ func (p *plays) drain(ctx context.Context) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: pod.Spec.NodeName}}
 	Patch(ctx, node.DeepCopy(), `{"spec": {"unschedulable": true}}`)
 	uncordon := func(ctx context.Context) { Patch(ctx, node.DeepCopy(), `{"spec": {"unschedulable": null}}`) }
-	DeferCleanup(uncordon, NodeTimeout(time.Minute))
+	DeferCleanup(uncordon)
 	Expect(K8s.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace}})).To(Succeed())
-	Eventually(Gone(ctx, pod)).WithContext(ctx).Should(BeTrue())
-	Eventually(func(g Gomega) []corev1.PodCondition {
+	Eventually(ctx, Gone(ctx, pod)).Should(BeTrue())
+	Eventually(ctx, func(g Gomega) []corev1.PodCondition {
 		return p.pod(ctx, g).Status.Conditions
-	}).WithContext(ctx).Should(ContainElement(HaveField("Reason", corev1.PodReasonUnschedulable)))
+	}).Should(ContainElement(HaveField("Reason", corev1.PodReasonUnschedulable)))
 	uncordon(ctx)
 }
 

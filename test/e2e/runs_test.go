@@ -29,25 +29,25 @@ var _ = Describe("Playbooks", Label("story"), Slow, Ordered, ContinueOnFailure, 
 	BeforeAll(func(ctx context.Context) {
 		p.begin(ctx)
 		Remove(ctx, s.neighbor.DeepCopy())
-		Eventually(Gone(ctx, s.neighbor)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, s.neighbor)).Should(BeTrue())
 		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
 		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "1m"})
-	}, NodeTimeout(8*time.Minute))
-	AfterEach(p.explain, NodeTimeout(time.Minute))
+	})
+	AfterEach(p.explain)
 	AfterAll(func(ctx context.Context) {
 		p.cleanUp(ctx)
 		Remove(ctx, s.neighbor.DeepCopy())
-	}, NodeTimeout(8*time.Minute))
+	})
 
-	It("run once for each of many resources", s.first, NodeTimeout(40*time.Minute))
-	It("that exceed the limit of the collection are ended", s.timeout, NodeTimeout(8*time.Minute))
-	It("that fail are tried again at recorded times", s.failures, NodeTimeout(8*time.Minute))
+	It("run once for each of many resources", s.first)
+	It("that exceed the limit of the collection are ended", s.timeout)
+	It("that fail are tried again at recorded times", s.failures)
 	Context("of resources that have not changed do not run again", s.unchanged)
-	It("that failed wait for their time in the next pod, and rest after the last try", s.retries, NodeTimeout(8*time.Minute))
-	It("run once for a changed spec, and again for the next one", s.changed, NodeTimeout(8*time.Minute))
-	It("run in the middle of which requeue_after asked for another run are not started twice", s.requeued, NodeTimeout(10*time.Minute))
-	It("of a deletion that end as the pod is told to end run once", s.deletedAtTheEnd, NodeTimeout(10*time.Minute))
+	It("that failed wait for their time in the next pod, and rest after the last try", s.retries)
+	It("run once for a changed spec, and again for the next one", s.changed)
+	It("run in the middle of which requeue_after asked for another run are not started twice", s.requeued)
+	It("of a deletion that end as the pod is told to end run once", s.deletedAtTheEnd)
 	Context("under attack", s.attacks)
 	Context("and the tool", s.toolSpecs)
 })
@@ -69,7 +69,7 @@ func (s *runSpecs) first(ctx context.Context) {
 	for _, object := range s.playsNamed("calm", count, "zos1", nil) {
 		Create(ctx, object)
 	}
-	Eventually(s.phases(ctx, "calm")).WithContext(ctx).WithTimeout(2*time.Minute + time.Duration(count)*8*time.Second).
+	Eventually(ctx, s.phases(ctx, "calm")).WithTimeout(2*time.Minute + time.Duration(count)*8*time.Second).
 		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: count}))
 	lines := s.zos1.lines(ctx)
 	Expect(lines).To(HaveLen(2*count), "the beginning and the end of each")
@@ -98,7 +98,7 @@ func (s *runSpecs) failures(ctx context.Context) {
 		Create(ctx, object)
 	}
 	for _, object := range s.failing() {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 2)))
+		Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 2)))
 		run := lastRun(ctx, object)(Default)
 		Expect(run.NextRetry.Sub(run.Finished.Time)).To(BeNumerically("~", 30*time.Second, 2*time.Second))
 		if s.nextRetry.IsZero() || run.NextRetry.Time.Before(s.nextRetry) {
@@ -117,15 +117,15 @@ func (s *runSpecs) failures(ctx context.Context) {
 
 func (s *runSpecs) retries(ctx context.Context) {
 	for _, object := range s.failing() {
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 3)))
-		Eventually(Condition(ctx, object, runstatus.ConditionStalled)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 3)))
+		Eventually(ctx, Condition(ctx, object, runstatus.ConditionStalled)).Should(ConditionTrue())
 		expectHealth(ctx, object, "Degraded", "Failed")
 		run := lastRun(ctx, object)(Default)
 		Expect(run.Started.Time).To(BeTemporally(">=", s.nextRetry))
 		Expect(run.NextRetry).To(BeNil())
 	}
 	logons := s.zos2.logons(ctx)
-	Consistently(func() int { return s.zos2.logons(ctx) }).WithContext(ctx).WithTimeout(5 * time.Second).Should(Equal(logons))
+	Consistently(ctx, func() int { return s.zos2.logons(ctx) }).WithTimeout(5 * time.Second).Should(Equal(logons))
 	lines := s.zos2.lines(ctx)
 	for _, object := range s.failing() {
 		Expect(lines).To(HaveKeyWithValue("begin "+object.GetName()+" first", 3))
@@ -137,22 +137,22 @@ func (s *runSpecs) changed(ctx context.Context) {
 	object, before := s.play("calm-01", "zos1", nil), s.zos1.lines(ctx)
 	id := lastRun(ctx, object)(Default).ID
 	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "second"}}`)
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", id))))
+	Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", id))))
 	second := lastRun(ctx, object)(Default).ID
 	// A change that no playbook sees is a skip. It follows the run, and precedes the next one.
 	folder := "/tmp/ansible-operator/runner/" + SharedGroup + "/" + playsVersion + "/Play/" + s.namespace + "/calm-01/artifacts"
 	skips := func() string {
 		return s.inOperator(ctx, s.deployment(), "find "+folder+" -type l ! -name latest")
 	}
-	Eventually(skips).WithContext(ctx).ShouldNot(BeEmpty(), "the record that a run writes asks for nothing")
+	Eventually(ctx, skips).ShouldNot(BeEmpty(), "the record that a run writes asks for nothing")
 	latest := skips()
 	Patch(ctx, object.DeepCopy(), `{"metadata": {"annotations": {"colour": "green"}}}`)
-	Eventually(skips).WithContext(ctx).ShouldNot(BeElementOf(latest, ""), "a skip is a link to the last run")
+	Eventually(ctx, skips).ShouldNot(BeElementOf(latest, ""), "a skip is a link to the last run")
 	Expect(s.inOperator(ctx, s.deployment(), "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
 	Expect(lastRun(ctx, object)(Default).ID).To(Equal(second))
 
 	Patch(ctx, object.DeepCopy(), `{"spec": {"note": "third"}}`)
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", second))))
+	Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeSucceeded), Not(HaveField("ID", second))))
 	Expect(s.inOperator(ctx, s.deployment(), "cat "+folder+"/latest/stdout")).To(ContainSubstring("PLAY RECAP"))
 	for _, line := range []string{"begin calm-01 second", "end calm-01 second", "begin calm-01 third", "end calm-01 third"} {
 		before[line] = 1
@@ -165,28 +165,28 @@ func (s *runSpecs) changed(ctx context.Context) {
 func (s *runSpecs) requeued(ctx context.Context) {
 	object := s.play("again", "zos2", map[string]any{"again": "2s", "hold": "go-again", "note": "once"})
 	Create(ctx, object.DeepCopy())
-	Eventually(s.zos2.waits(ctx, "in-again")).WithContext(ctx).ShouldNot(BeEmpty())
+	Eventually(ctx, s.zos2.waits(ctx, "in-again")).ShouldNot(BeEmpty())
 	expectHealth(ctx, object, "Progressing", "InProgress")
-	Consistently(func() int { return s.zos2.lines(ctx)["begin again once"] }).WithContext(ctx).WithTimeout(6*time.Second).
+	Consistently(ctx, func() int { return s.zos2.lines(ctx)["begin again once"] }).WithTimeout(6*time.Second).
 		Should(Equal(1), "a second run would have begun after two seconds")
 	// The period of the second run survives a restart.
 	Patch(ctx, object.DeepCopy(), `{"spec": {"again": "25s", "note": "twice"}}`)
 	s.zos2.shell(ctx, "touch /tmp/go-again /tmp/remove-go-again")
-	Eventually(func() int { return s.zos2.lines(ctx)["end again twice"] }).WithContext(ctx).Should(Equal(1))
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeRequeued))
+	Eventually(ctx, func() int { return s.zos2.lines(ctx)["end again twice"] }).Should(Equal(1))
+	Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeRequeued))
 	due := lastRun(ctx, object)(Default).RunAgainAt
 	Expect(due).NotTo(BeNil())
 	Expect(s.phases(ctx, "again")(Default)).To(HaveKey(runstatus.PhaseWaiting))
 
 	old := s.pod(ctx, Default).UID
 	s.killPod(ctx)
-	Eventually(s.ready(ctx, old)).WithContext(ctx).ShouldNot(BeZero())
-	Eventually(func() int { return s.zos2.lines(ctx)["begin again twice"] }).WithContext(ctx).Should(Equal(2))
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(And(withOutcome(gate.OutcomeRequeued), HaveField("Reason", gate.ReasonDue)))
+	Eventually(ctx, s.ready(ctx, old)).ShouldNot(BeZero())
+	Eventually(ctx, func() int { return s.zos2.lines(ctx)["begin again twice"] }).Should(Equal(2))
+	Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeRequeued), HaveField("Reason", gate.ReasonDue)))
 	Expect(lastRun(ctx, object)(Default).Started.Time).To(BeTemporally(">=", due.Time))
 	Expect(s.zos2.lines(ctx)).To(HaveKeyWithValue("begin again once", 1))
 	Remove(ctx, object.DeepCopy())
-	Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 }
 
 // deletedAtTheEnd ends the pod when nothing is left of a delete playbook but its last task.
@@ -194,15 +194,15 @@ func (s *runSpecs) deletedAtTheEnd(ctx context.Context) {
 	object := s.play("leaving", "zos2", map[string]any{"hold": "go-leaving"})
 	s.zos2.shell(ctx, "touch /tmp/go-leaving")
 	Create(ctx, object.DeepCopy())
-	Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeSucceeded))
+	Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	Remove(ctx, object.DeepCopy())
-	Eventually(s.zos2.waits(ctx, "out-leaving")).WithContext(ctx).ShouldNot(BeEmpty())
+	Eventually(ctx, s.zos2.waits(ctx, "out-leaving")).ShouldNot(BeEmpty())
 	expectHealth(ctx, object, "Progressing", "Terminating")
 	old := s.pod(ctx, Default).UID
 	s.killPod(ctx)
 	s.zos2.shell(ctx, "touch /tmp/remove-go-leaving")
-	Eventually(s.ready(ctx, old)).WithContext(ctx).ShouldNot(BeZero())
-	Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, s.ready(ctx, old)).ShouldNot(BeZero())
+	Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 	Expect(s.zos2.lines(ctx)).To(And(HaveKeyWithValue("begin-removal leaving", 1), HaveKeyWithValue("end-removal leaving", 1)))
 }
 
@@ -212,17 +212,17 @@ func (s *runSpecs) endless() *unstructured.Unstructured {
 
 func (s *runSpecs) timeout(ctx context.Context) {
 	var ended runstatus.RunSummary
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		history := statusOf(g, Live(ctx, g, s.endless())).History
 		i := slices.IndexFunc(history, func(run runstatus.RunSummary) bool { return run.Outcome == gate.OutcomeTimedOut })
 		g.Expect(i).To(BeNumerically(">=", 0))
 		ended = history[i]
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	Expect(ended.Finished.Sub(ended.Started.Time)).To(BeNumerically(">=", time.Minute-time.Second))
 	Expect(ended.Message).To(ContainSubstring("runTimeout"))
 	Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end endless first"))
 	s.zos2.shell(ctx, "touch /tmp/never /tmp/remove-never")
 	Remove(ctx, s.endless())
-	Eventually(Gone(ctx, s.endless())).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, s.endless())).Should(BeTrue())
 	s.zos2.shell(ctx, "rm /tmp/never")
 }

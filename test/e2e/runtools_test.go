@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -28,23 +27,23 @@ func (s *runSpecs) toolSpecs() {
 		printed, err = s.collectionTool(ctx, "status", "-o", "json")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(json.Valid([]byte(printed))).To(BeTrue(), printed)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("prints the output of a run", func(ctx context.Context) {
 		printed, err := s.collectionTool(ctx, "logs", "play/calm-12")
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(printed).To(ContainSubstring("PLAY RECAP"))
 		Expect(printed).NotTo(ContainSubstring(`"line"`), "what was printed, not how it was transported")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("finds the runs that failed, and gathers the logs of the manager and of the operator", func(ctx context.Context) {
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			printed, err := s.collectionTool(ctx, "doctor")
 			g.Expect(err).To(HaveOccurred(), printed)
 			g.Expect(printed).To(And(
 				MatchRegexp(`(?m)^error play/failing-00 in %s: Failed$`, s.namespace), ContainSubstring("kubectl collection logs play/failing-00 -n "+s.namespace)))
 			g.Expect(printed).NotTo(ContainSubstring("not looked at"))
-		}).WithContext(ctx).Should(Succeed(), "once no attempt is running")
+		}).Should(Succeed(), "once no attempt is running")
 
 		archive := filepath.Join(GinkgoT().TempDir(), "gathered.tar.gz")
 		printed, err := s.collectionTool(ctx, "must-gather", "-o", archive)
@@ -54,7 +53,7 @@ func (s *runSpecs) toolSpecs() {
 		Expect(Run(ctx, "tar", "-xzOf", archive, "--wildcards", "*/operator.log")).To(ContainSubstring("PLAY RECAP"))
 		keys := Run(ctx, "tar", "-xzOf", archive)
 		Expect(keys).NotTo(MatchRegexp(`PRIVATE KEY-----\n?[A-Za-z0-9+/]{16}`))
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("asks for a run and follows it", func(ctx context.Context) {
 		object := s.play("calm-14", "zos1", nil)
@@ -71,25 +70,25 @@ func (s *runSpecs) toolSpecs() {
 		// It is tried again after 10 s.
 		Expect(statusOf(Default, Live(ctx, Default, s.failing()[1])).History).
 			To(ContainElement(And(withOutcome(gate.OutcomeFailed), HaveField("Reason", gate.ReasonAsked))))
-	}, NodeTimeout(6*time.Minute))
+	})
 
 	It("cancels a run", func(ctx context.Context) {
 		object := s.play("cancelled", "zos2", map[string]any{"hold": "never"})
 		Create(ctx, object.DeepCopy())
-		Eventually(s.zos2.waits(ctx, "in-cancelled")).WithContext(ctx).ShouldNot(BeEmpty())
+		Eventually(ctx, s.zos2.waits(ctx, "in-cancelled")).ShouldNot(BeEmpty())
 		Expect(lastRun(ctx, object)(Default)).To(HaveField("Finished", BeNil()))
 		Expect(Condition(ctx, object, runstatus.ConditionRunning)(Default)).To(ConditionTrue())
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(HaveField("CurrentTask", HaveValue(HaveField("Name", "Wait in the middle"))))
+		Eventually(ctx, lastRun(ctx, object)).Should(HaveField("CurrentTask", HaveValue(HaveField("Name", "Wait in the middle"))))
 		printed, err := s.collectionTool(ctx, "cancel", "play/cancelled")
 		Expect(err).NotTo(HaveOccurred(), printed)
-		Eventually(lastRun(ctx, object)).WithContext(ctx).Should(withOutcome(gate.OutcomeCancelled))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeCancelled))
 		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).To(ConditionTrue())
-		Eventually(func() string {
+		Eventually(ctx, func() string {
 			return s.inOperator(ctx, s.deployment(), `grep -lzE '[a]nsible-playbook' /proc/[0-9]*/cmdline 2>/dev/null || true`)
-		}).WithContext(ctx).Should(BeEmpty())
+		}).Should(BeEmpty())
 		Expect(strings.Join(strings.Fields(printed), " ")).NotTo(BeEmpty())
 		Remove(ctx, object.DeepCopy())
-		Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 		Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end cancelled first"))
-	}, NodeTimeout(6*time.Minute))
+	})
 }

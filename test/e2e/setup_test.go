@@ -58,7 +58,7 @@ func tearDown(ctx context.Context) {
 	}
 	forceRemoval(ctx)
 	Remove(ctx, space)
-	Eventually(Gone(ctx, space)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, space)).WithTimeout(RemovalTimeout).Should(BeTrue())
 }
 
 // forceRemoval strips the finalizers of all that is left of the specs and removes the CRDs of their collections.

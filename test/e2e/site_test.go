@@ -114,14 +114,14 @@ var _ = Describe("A disconnected site with its own authority, proxy and settings
 			Data:       map[string]string{"ca-bundle.crt": authority},
 		}
 		Create(ctx, trusted)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, trusted) }, NodeTimeout(3*time.Minute))
-	}, NodeTimeout(6*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(8*time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, trusted) })
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("has no route outside", func(ctx context.Context) {
 		Expect(kubectl(ctx, "exec", "-n", e.namespace, "deployment/site", "--", "python3", "-c", connectScript)).To(Equal("Network is unreachable\n"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("imports from there, installs dependencies from there, and reaches playbooks, but replaces nothing that decides what runs", func(ctx context.Context) {
 		labelled := func(name string) metav1.ObjectMeta {
@@ -153,10 +153,10 @@ var _ = Describe("A disconnected site with its own authority, proxy and settings
 		object := e.instance("v1minor0patch0", "SiteThing", "one", map[string]any{"zosendpoint": "here"})
 		Create(ctx, object.DeepCopy())
 		expectSuccess(ctx, object)
-		Expect(Field(ctx, object, "status", "said")(NewWithT(GinkgoT()))).To(Equal("licensed, noted, trusted /tls, proxied http://outside.invalid/page, far 1.0.0 with 1.0"))
+		Expect(Field(ctx, object, "status", "said")(Default)).To(Equal("licensed, noted, trusted /tls, proxied http://outside.invalid/page, far 1.0.0 with 1.0"))
 		logs := kubectl(ctx, "logs", "-n", e.namespace, "deployment/"+e.domain+"-site-operator", "-c", "operator")
 		Expect(logs).To(ContainSubstring(`runtime.envFrom cannot set ["ANSIBLE_CONFIG" "PATH" "PYTHONPATH" "ZOSCB_SETTINGS"]`))
-	}, NodeTimeout(6*time.Minute))
+	})
 })
 
 // siteCertificate returns an authority and a certificate of it with its key, in PEM.

@@ -60,7 +60,7 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 	tearDown(ctx)
 	Run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "clean")
 	Run(ctx, filepath.Join(projectDir, "hack", "demo.sh"), "install")
-}, func(context.Context) { connect() }, NodeTimeout(15*time.Minute))
+}, func(context.Context) { connect() })
 
 func connect() {
 	var err error
@@ -78,13 +78,13 @@ func connect() {
 }
 
 var _ = Describe("Collection Operator", Label("story"), Slow, Ordered, ContinueOnFailure, func() {
-	BeforeAll(setUp, NodeTimeout(8*time.Minute))
-	AfterEach(explainFailure, NodeTimeout(time.Minute))
+	BeforeAll(setUp)
+	AfterEach(explainFailure)
 	AfterAll(func(ctx context.Context) {
 		if os.Getenv("E2E_KEEP") == "" {
 			tearDown(ctx)
 		}
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	Context("given bad input", badInputSpecs)
 	Context("given a collection", installationSpecs)

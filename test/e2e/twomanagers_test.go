@@ -29,44 +29,44 @@ var _ = Describe("Two managers", Serial, Label("serial"), Ordered, ContinueOnFai
 		buildArchives()
 		e.start(ctx, archives)
 		second.Spec = e.spec("second.tar.gz", archives["second.tar.gz"])
-		Eventually(managersReady(ctx)).WithContext(ctx).Should(HaveLen(2), "the cluster has two managers: see config/manager")
-	}, NodeTimeout(5*time.Minute))
-	AfterEach(e.explain, NodeTimeout(time.Minute))
-	AfterAll(e.cleanUp, NodeTimeout(5*time.Minute))
+		Eventually(ctx, managersReady(ctx)).Should(HaveLen(2), "the cluster has two managers: see config/manager")
+	})
+	AfterEach(e.explain)
+	AfterAll(e.cleanUp)
 
 	It("finish an install during which the leader's pod is deleted", func(ctx context.Context) {
 		leader := leaderPod(ctx)
 		Create(ctx, second.DeepCopy())
 		// The inventory is written before the first object of the installation.
-		Eventually(func(g Gomega) []any {
+		Eventually(ctx, func(g Gomega) []any {
 			inventory, _, err := unstructured.NestedSlice(Live(ctx, g, soc).Object, "status", "inventory")
 			g.Expect(err).NotTo(HaveOccurred())
 			return inventory
-		}).WithContext(ctx).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
+		}).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
 		Expect(K8s.Delete(ctx, leader)).To(Succeed())
 		printed, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=4m", "operatorcollection/"+second.Name)
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(leaderPod(ctx).UID).NotTo(Equal(leader.UID))
-		Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
-	}, NodeTimeout(12*time.Minute))
+		Eventually(ctx, managersReady(ctx)).WithTimeout(InstallTimeout).Should(HaveLen(2))
+	})
 
 	It("serve an operator's archive while one of them is away, whichever it is", func(ctx context.Context) {
 		set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: ManagerName}}
 		both := func(ctx context.Context) {
 			Patch(ctx, set.DeepCopy(), `{"spec":{"replicas":2,"ordinals":null}}`)
-			Eventually(managersReady(ctx)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(HaveLen(2))
+			Eventually(ctx, managersReady(ctx)).WithTimeout(InstallTimeout).Should(HaveLen(2))
 		}
-		DeferCleanup(both, NodeTimeout(4*time.Minute))
+		DeferCleanup(both)
 		for stays := range 2 {
 			Patch(ctx, set.DeepCopy(), fmt.Sprintf(`{"spec":{"replicas":1,"ordinals":{"start":%d}}}`, stays))
-			Eventually(managersReady(ctx)).WithContext(ctx).Should(ConsistOf(fmt.Sprintf("%s-%d", ManagerName, stays)))
+			Eventually(ctx, managersReady(ctx)).Should(ConsistOf(fmt.Sprintf("%s-%d", ManagerName, stays)))
 			operators := readyPods(ctx, e.namespace, client.MatchingLabels{"operator-name": "second"})
 			before := operators(Default)
 			kubectl(ctx, "delete", "pods", "-n", e.namespace, "-l", "operator-name=second", "--wait=false")
-			Eventually(operators).WithContext(ctx).Should(And(HaveLen(1), Not(Equal(before))))
+			Eventually(ctx, operators).Should(And(HaveLen(1), Not(Equal(before))))
 			both(ctx)
 		}
-	}, NodeTimeout(20*time.Minute))
+	})
 
 	It("take over changed settings without a restart of their pods", func(ctx context.Context) {
 		before := managerProcesses(ctx)(Default)
@@ -75,17 +75,17 @@ var _ = Describe("Two managers", Serial, Label("serial"), Ordered, ContinueOnFai
 		set := func(ctx context.Context, timeout string) map[string]string {
 			Patch(ctx, settings, `{"data":{"fetch-timeout":`+timeout+`}}`)
 			status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-settings-status"}}
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, status)
 				g.Expect(status.Data).To(And(HaveKeyWithValue("observedResourceVersion", settings.ResourceVersion), HaveKeyWithValue("waiting", "false")))
-			}).WithContext(ctx).WithTimeout(2 * time.Minute).Should(Succeed())
+			}).Should(Succeed())
 			return status.Data
 		}
-		DeferCleanup(func(ctx context.Context) { set(ctx, "null") }, NodeTimeout(3*time.Minute))
+		DeferCleanup(func(ctx context.Context) { set(ctx, "null") })
 		Expect(set(ctx, `"4m"`)).To(And(HaveKeyWithValue("valid", "true"), HaveKeyWithValue("inUse", ContainSubstring(`"fetch-timeout":"4m"`))))
-		Eventually(managersReady(ctx)).WithContext(ctx).Should(HaveLen(2))
+		Eventually(ctx, managersReady(ctx)).Should(HaveLen(2))
 		Expect(managerProcesses(ctx)(Default)).To(Equal(before))
-	}, NodeTimeout(6*time.Minute))
+	})
 })
 
 // managerProcesses are the UIDs of the managers' pods, with how often their containers were restarted.
@@ -128,10 +128,10 @@ func managersReady(ctx context.Context) func(Gomega) []string {
 func leaderPod(ctx context.Context) *corev1.Pod {
 	GinkgoHelper()
 	var pods corev1.PodList
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Expect(K8s.List(ctx, &pods, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
 		g.Expect(pods.Items).To(HaveLen(1))
 		g.Expect(pods.Items[0].DeletionTimestamp).To(BeNil())
-	}).WithContext(ctx).WithTimeout(3 * time.Minute).Should(Succeed())
+	}).WithTimeout(InstallTimeout).Should(Succeed())
 	return &pods.Items[0]
 }

@@ -69,7 +69,7 @@ func upgradeUnderResources(p *plays, method v2beta2.InstallMethod) {
 	}
 	running := func(ctx context.Context, version string, before types.UID) types.UID {
 		GinkgoHelper()
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(limit).Should(And(ConditionTrue(), WithMessage(version)))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(limit).Should(And(ConditionTrue(), WithMessage(version)))
 		pod := p.pod(ctx, Default)
 		Expect(pod).NotTo(BeNil())
 		Expect(pod.UID).NotTo(Equal(before))
@@ -93,48 +93,48 @@ func upgradeUnderResources(p *plays, method v2beta2.InstallMethod) {
 		for _, object := range p.playsNamed("living", resources-1, "zos1", nil) {
 			Create(ctx, object)
 		}
-		Eventually(p.phases(ctx, "living")).WithContext(ctx).WithTimeout(2*time.Minute + time.Duration(resources)*10*time.Second).
+		Eventually(ctx, p.phases(ctx, "living")).WithTimeout(2*time.Minute + time.Duration(resources)*10*time.Second).
 			Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: resources}))
 		pod = p.pod(ctx, Default).UID
-	}, NodeTimeout(20*time.Minute))
-	AfterEach(p.explain, NodeTimeout(time.Minute))
-	AfterAll(p.cleanUp, NodeTimeout(8*time.Minute))
+	})
+	AfterEach(p.explain)
+	AfterAll(p.cleanUp)
 
 	It("is blocked while one of them does not fit, and everything stays as it is", func(ctx context.Context) {
 		before, definition := runs(ctx), Live(ctx, Default, crd).GetResourceVersion()
 		spec := p.collection(newer).Spec
 		asks(ctx, map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest})
 		for _, object := range []client.Object{oc, soc} {
-			Eventually(Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).
+			Eventually(ctx, Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).
 				Should(And(ConditionTrue(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage("living-odd"), WithMessage("level")))
 		}
 		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
 		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(Default)).To(ConditionTrue(), "the installed version runs on")
-		Consistently(func(g Gomega) types.UID { return p.pod(ctx, g).UID }).WithContext(ctx).Should(Equal(pod))
+		Consistently(ctx, func(g Gomega) types.UID { return p.pod(ctx, g).UID }).Should(Equal(pod))
 		Expect(runs(ctx)).To(Equal(before))
 		Expect(Live(ctx, Default, crd).GetResourceVersion()).To(Equal(definition))
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("goes ahead once that fits, and starts no playbook", func(ctx context.Context) {
 		// From now on it is judged again after a minute: by then the older version has run the resource that is changed.
 		asks(ctx, map[string]any{"upgrade": map[string]any{"policy": v2beta2.UpgradeSafe}})
-		Eventually(Condition(ctx, oc, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionUpgradeBlocked)).Should(ConditionTrue())
 		Patch(ctx, odd.DeepCopy(), `{"spec":{"level":"high"}}`)
-		Eventually(func() int { return zos.lines(ctx)["end living-odd first"] }).WithContext(ctx).Should(Equal(2))
-		Eventually(p.phases(ctx, "living")).WithContext(ctx).Should(HaveKeyWithValue(runstatus.PhaseSucceeded, resources))
+		Eventually(ctx, func() int { return zos.lines(ctx)["end living-odd first"] }).Should(Equal(2))
+		Eventually(ctx, p.phases(ctx, "living")).Should(HaveKeyWithValue(runstatus.PhaseSucceeded, resources))
 		before := runs(ctx)
 		pod = running(ctx, newer, pod)
-		Eventually(p.phases(ctx, "living")).WithContext(ctx).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseOutdated: resources}))
+		Eventually(ctx, p.phases(ctx, "living")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseOutdated: resources}))
 		Expect(runs(ctx)).To(Equal(before))
 		Expect(Condition(ctx, oc, v2beta2.ConditionUpgradeBlocked)(Default)).NotTo(ConditionTrue())
 		Expect(Condition(ctx, soc, v2beta2.ConditionUpgradeBlocked)(Default)).NotTo(ConditionTrue())
-	}, NodeTimeout(12*time.Minute))
+	})
 
 	It("goes back to a version in its history by its digest alone, and starts no playbook", func(ctx context.Context) {
 		before := runs(ctx)
 		asks(ctx, map[string]any{"digest": p.collection(older).Spec.Digest})
 		pod = running(ctx, older, pod)
-		Eventually(p.phases(ctx, "living")).WithContext(ctx).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: resources}))
+		Eventually(ctx, p.phases(ctx, "living")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: resources}))
 		Expect(runs(ctx)).To(Equal(before))
 		var kept v2beta2.OperatorCollection
 		Expect(K8s.Get(ctx, client.ObjectKeyFromObject(oc), &kept)).To(Succeed())
@@ -144,7 +144,7 @@ func upgradeUnderResources(p *plays, method v2beta2.InstallMethod) {
 		}
 		Expect(versions).To(Equal([]string{older, newer, older}))
 		ask(ctx, odd)
-		Eventually(func() int { return zos.lines(ctx)["end living-odd first"] }).WithContext(ctx).Should(Equal(3))
+		Eventually(ctx, func() int { return zos.lines(ctx)["end living-odd first"] }).Should(Equal(3))
 		for line, count := range zos.lines(ctx) {
 			if !strings.Contains(line, "living-odd") {
 				Expect(count).To(Equal(1), line)
@@ -158,5 +158,5 @@ func upgradeUnderResources(p *plays, method v2beta2.InstallMethod) {
 		want[p.namespace+"/"+odd.GetName()] = []string{older, older, older} // New, changed, and asked for.
 		Expect(want).To(HaveLen(resources))
 		audit.expect(ctx, want)
-	}, NodeTimeout(12*time.Minute))
+	})
 }

@@ -20,17 +20,17 @@ import (
 func uploadSpecs() {
 	It("imports it the way authors' tools do", func(ctx context.Context) {
 		var managers corev1.PodList
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(K8s.List(ctx, &managers, client.InNamespace(ManagerNamespace), client.MatchingLabels{"component": "manager"})).To(Succeed())
 			g.Expect(managers.Items).To(HaveLen(1))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		pod, folder := managers.Items[0].Name, "/opt/collections/suboperator/uploaded/1.0.0"
 		local := filepath.Join(GinkgoT().TempDir(), "example-uploaded-1.0.0.tar.gz")
 		Expect(os.WriteFile(local, archives["uploaded.tar.gz"], 0o600)).To(Succeed())
 		kubectl(ctx, "exec", "-n", ManagerNamespace, pod, "--", "mkdir", "-p", folder)
 		DeferCleanup(func(ctx context.Context) {
 			kubectl(ctx, "exec", "-n", ManagerNamespace, pod, "--", "rm", "-r", folder)
-		}, NodeTimeout(time.Minute))
+		})
 		kubectl(ctx, "cp", "-n", ManagerNamespace, local, pod+":"+folder+"/example-uploaded-1.0.0.tar.gz")
 
 		uploaded := operatorCollection("uploaded.example.1.0.0", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
@@ -38,7 +38,7 @@ func uploadSpecs() {
 			"operator-domain": domain, "operator-name": "uploaded", "operator-version": "1.0.0", "managed-by": "ibm-zos-cloud-broker",
 		}
 		Create(ctx, uploaded)
-		Eventually(Field(ctx, uploaded, "status", "phase")).WithContext(ctx).WithTimeout(25 * time.Second).Should(Equal(string(v2beta2.PhaseSuccessful)))
+		Eventually(ctx, Field(ctx, uploaded, "status", "phase")).WithTimeout(25 * time.Second).Should(Equal(string(v2beta2.PhaseSuccessful)))
 		Expect(Field(ctx, uploaded, "status", "config", "collectionPath")(Default)).To(HavePrefix(folder + "/"))
 		printed, err := kubectlWait(ctx, "operatorcollection/"+uploaded.Name, "4m")
 		Expect(err).NotTo(HaveOccurred(), printed)
@@ -47,8 +47,8 @@ func uploadSpecs() {
 		expectSuccess(ctx, thing)
 
 		Remove(ctx, thing.DeepCopy())
-		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, thing)).Should(BeTrue())
 		Remove(ctx, uploaded)
-		Eventually(Gone(ctx, uploaded)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(12*time.Minute))
+		Eventually(ctx, Gone(ctx, uploaded)).Should(BeTrue())
+	})
 }

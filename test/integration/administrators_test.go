@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,8 +24,8 @@ var _ = Describe("The policy administrators-only", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		DeferCleanup(func(ctx context.Context) {
 			// Other specs look at what the roles hold; admin holds what edit holds.
-			Eventually(func() bool { return may(ctx, "a-admin", namespace, "create", "zosendpoints", "zoscb.ibm.com") }).WithContext(ctx).Should(BeFalse())
-		}, NodeTimeout(time.Minute))
+			Eventually(ctx, func() bool { return may(ctx, "a-admin", namespace, "create", "zosendpoints", "zoscb.ibm.com") }).Should(BeFalse())
+		})
 		kinds := []string{"operatorcollections", "suboperatorconfigs", "zosendpoints"}
 		for role, verbs := range map[string][]string{"edit": {"create", "update", "patch", "delete"}, "admin": {"*"}} {
 			// As it makes them for each kind that an operator owns.
@@ -35,18 +34,18 @@ var _ = Describe("The policy administrators-only", func() {
 				Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"zoscb.ibm.com"}, Resources: kinds, Verbs: verbs}},
 			}
 			Create(ctx, extension)
-			DeferCleanup(func(ctx context.Context) { Remove(ctx, extension) }, NodeTimeout(time.Minute))
+			DeferCleanup(func(ctx context.Context) { Remove(ctx, extension) })
 			bind(ctx, namespace, role, "a-"+role)
 		}
 		editor, admin, administrator := as("a-edit"), as("a-admin"), as("an-administrator")
 		dryRun := func(user client.Client) error {
 			return user.Create(ctx, newEndpoint(namespace, "theirs", &sshServer{host: "lpar.example.com"}), client.DryRunAll)
 		}
-		Eventually(func() error { return errors.Join(dryRun(editor), dryRun(admin)) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return errors.Join(dryRun(editor), dryRun(admin)) }).Should(Succeed())
 
 		applyFile(ctx, "../../config/components/administrators-only/policy.yaml")
 		beForbidden := MatchError(And(ContainSubstring("only administrators may change"), ContainSubstring("collection-operator-administrator")))
-		Eventually(func() error { return dryRun(editor) }).WithContext(ctx).Should(beForbidden)
+		Eventually(ctx, func() error { return dryRun(editor) }).Should(beForbidden)
 		refusal := dryRun(admin)
 		Expect(refusal).To(beForbidden)
 		attack.Repelled("Permissions", "create a ZosEndpoint with the roles that the Operator Lifecycle Manager extends, where the policy administrators-only is installed",
@@ -54,7 +53,7 @@ var _ = Describe("The policy administrators-only", func() {
 
 		By("letting administrators and the manager work")
 		bind(ctx, namespace, "collection-operator-administrator", "an-administrator")
-		Eventually(func() error { return dryRun(administrator) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return dryRun(administrator) }).Should(Succeed())
 		oc := newCollection(namespace, "oc", s.pinned())
 		Expect(administrator.Create(ctx, oc)).To(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
@@ -73,23 +72,23 @@ var _ = Describe("The policy administrators-only", func() {
 		}
 		operator := as("system:serviceaccount:" + namespace + ":" + s.operator())
 		for _, patch := range []string{annotations(toAbandon), annotations(toRunNow), `{` + unfinished + `}`} {
-			Eventually(func() error { return attempt(editor, patch) }).WithContext(ctx).
+			Eventually(ctx, func() error { return attempt(editor, patch) }).
 				Should(MatchError(ContainSubstring("only administrators may set annotations zoscb.ibm.com/abandon")), patch)
 			Expect(attempt(operator, patch)).To(Succeed(), patch)
 		}
 		Expect(attempt(editor, `{"metadata":{"labels":{"mine":"yes"}}}`)).To(Succeed())
 		bind(ctx, namespace, "collection-operator-kinds-edit", "an-administrator")
-		Eventually(func() error { return attempt(administrator, annotations(toAbandon)) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return attempt(administrator, annotations(toAbandon)) }).Should(Succeed())
 		Patch(ctx, instance, `{`+unfinished+`}`)
 		Remove(ctx, instance)
 
 		By("letting the garbage collector follow the administrator")
 		soc := defaultSOC(oc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(administrator.Delete(ctx, oc)).To(Succeed())
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 })
 
 // bind gives a user a ClusterRole in a namespace.
@@ -116,6 +115,6 @@ func applyFile(ctx context.Context, path string) {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		Create(ctx, object)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) })
 	}
 }

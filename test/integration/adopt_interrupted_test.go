@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -136,7 +135,7 @@ func (p *product) interrupt(ctx context.Context, api *failingAPI, kubeconfig str
 	for {
 		api.allow(1)
 		session := startTool(toolBinary(), args...)
-		Eventually(session.Exited).WithContext(ctx).Should(BeClosed())
+		Eventually(ctx, session.Exited).Should(BeClosed())
 		changes = append(changes, api.changed()...)
 		if session.ExitCode() == 0 {
 			return changes
@@ -212,9 +211,9 @@ var _ = Describe("An adoption that is interrupted", func() {
 		Patch(ctx, p.resources(ctx)[0], `{"metadata":{"finalizers":null}}`)
 		for _, crd := range append(olmCRDs(), customResourceDefinition(p.samples[0].crdName())) {
 			Remove(ctx, crd)
-			Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, crd)).Should(BeTrue())
 		}
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(And(ContainSubstring(resource.GetName()+" was deleted since then"),
 			ContainSubstring("Subscription zoscb/"+p.samples[0].operator()+" is not made again"), ContainSubstring("The cluster is as before")))
-	}, NodeTimeout(8*time.Minute))
+	})
 })

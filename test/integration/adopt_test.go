@@ -147,10 +147,10 @@ func (p *product) makeDefinitions(ctx context.Context) {
 	}
 	for _, crd := range crds {
 		Create(ctx, crd)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 	}
 }
 
@@ -225,7 +225,7 @@ func (p *product) resources(ctx context.Context) []*unstructured.Unstructured {
 	var all []*unstructured.Unstructured
 	for _, s := range p.samples {
 		for i := range p.perKind {
-			all = append(all, Live(ctx, NewWithT(GinkgoT()), s.instance(p.namespace, fmt.Sprintf("r%d", i))))
+			all = append(all, Live(ctx, Default, s.instance(p.namespace, fmt.Sprintf("r%d", i))))
 		}
 	}
 	return all
@@ -249,14 +249,14 @@ func (p *product) content(ctx context.Context) map[string]any {
 		names = append(names, s.crdName())
 		if s == p.byOLM {
 			subscription, _ := p.packages(s) // It makes the rest.
-			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), subscription))
+			objects = append(objects, Live(ctx, Default, subscription))
 		} else {
-			objects = append(objects, Live(ctx, NewWithT(GinkgoT()), deployment(p.namespace, s.operator())))
+			objects = append(objects, Live(ctx, Default, deployment(p.namespace, s.operator())))
 		}
-		objects = append(objects, Live(ctx, NewWithT(GinkgoT()), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator()}}))
+		objects = append(objects, Live(ctx, Default, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator()}}))
 	}
 	for _, name := range names {
-		objects = append(objects, Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(name)))
+		objects = append(objects, Live(ctx, Default, customResourceDefinition(name)))
 	}
 	all := map[string]any{}
 	for _, o := range objects {
@@ -321,12 +321,12 @@ func (p *product) reconcileAll(ctx context.Context, s *sample) (plays int) {
 	pod := NewPodOfOperator(ctx, p.namespace, s.operator(), s.operator()+"-1")
 	pod.Kind = s.kind
 	pod.RealRunner(WellDone)
-	settings := Live(ctx, NewWithT(GinkgoT()), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-runtime"}})
+	settings := Live(ctx, Default, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-runtime"}})
 	text, _, err := unstructured.NestedString(settings.Object, "data", gate.SettingsFile)
 	Expect(err).NotTo(HaveOccurred())
 	pod.Write("runtime/"+gate.SettingsFile, text)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: s.operator() + "-endpoints"}}
-	Get(ctx, NewWithT(GinkgoT()), secret)
+	Get(ctx, Default, secret)
 	for name, value := range secret.Data {
 		pod.Write("endpoints/"+name, string(value))
 	}
@@ -342,7 +342,7 @@ func (p *product) reconcileAll(ctx context.Context, s *sample) (plays int) {
 func (p *product) addToInventory(ctx context.Context, config, kind, name string) {
 	GinkgoHelper()
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: config}}
-	Get(ctx, NewWithT(GinkgoT()), soc)
+	Get(ctx, Default, soc)
 	soc.Status.Inventory = append(soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: kind, Namespace: p.namespace, Name: name},
 		v2beta2.ObjectReference{APIVersion: "authentication.k8s.io/v1", Kind: "SelfSubjectReview", Name: "a"})
 	Expect(K8s.Status().Update(ctx, soc)).To(Succeed())
@@ -431,7 +431,7 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		Create(ctx, foreign)
 		p.addToInventory(ctx, p.samples[1].name+"."+domain+"."+p.samples[1].version+"-soc", "ServiceAccount", foreign.Name)
 		Expect(p.run(ctx, 0, p.backup("--back")...)).To(ContainSubstring("The cluster is as before"))
-		Live(ctx, NewWithT(GinkgoT()), foreign)
+		Live(ctx, Default, foreign)
 		restored = p.content(ctx)
 		delete(restored, p.samples[1].kind+" r0") // Its spec was changed meanwhile.
 		delete(original, p.samples[1].kind+" r0")
@@ -448,10 +448,10 @@ var _ = Describe("A cluster of z/OS Cloud Broker", func() {
 		output = p.run(ctx, 0, p.backup("--finish")...)
 		Expect(output).To(ContainSubstring("kubectl delete deployment ibm-zoscb-operator -n zoscb"))
 		for _, s := range p.samples {
-			Expect(Live(ctx, NewWithT(GinkgoT()), newCollection(p.namespace, s.name+"."+domain+"."+s.version, v2beta2.OperatorCollectionSpec{})).GetFinalizers()).
+			Expect(Live(ctx, Default, newCollection(p.namespace, s.name+"."+domain+"."+s.version, v2beta2.OperatorCollectionSpec{})).GetFinalizers()).
 				NotTo(ContainElement("operatorcollections.zoscb.ibm.com/finalizer"))
 		}
 		m.stop()
 		runTool(ctx, 2, toolBinary(), append([]string{"adopt", "--kubeconfig", filepath.Join(p.folder, "kubeconfig")}, p.backup("--back")...)...)
-	}, NodeTimeout(8*time.Minute))
+	})
 })

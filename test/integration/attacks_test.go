@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -43,7 +42,7 @@ import (
 // message.
 func seen(ctx context.Context, object client.Object, conditionType ...string) string {
 	GinkgoHelper()
-	c := Condition(ctx, object, append(conditionType, v2beta2.ConditionReady)[0])(NewWithT(GinkgoT()))
+	c := Condition(ctx, object, append(conditionType, v2beta2.ConditionReady)[0])(Default)
 	return c.Reason + ": " + firstOf(c.Message)
 }
 
@@ -112,14 +111,14 @@ var _ = Describe("Hostile archives", func() {
 		// What is wrong is Archive.Reason or Archive.Rule.
 		names, observed := map[string][]string{}, map[string]string{}
 		for i, a := range archives {
-			Eventually(Condition(ctx, collections[i], v2beta2.ConditionStalled)).WithContext(ctx).WithTimeout(2*time.Minute).
+			Eventually(ctx, Condition(ctx, collections[i], v2beta2.ConditionStalled)).WithTimeout(InstallTimeout).
 				Should(And(ConditionTrue(), WithMessage(a.Message)), a.Name)
 			wrong := string(a.Reason) + a.Rule
 			names[wrong] = append(names[wrong], a.Name)
 			if observed[wrong] == "" {
 				observed[wrong] = seen(ctx, collections[i], v2beta2.ConditionStalled)
 			}
-			Get(ctx, NewWithT(GinkgoT()), collections[i])
+			Get(ctx, Default, collections[i])
 			Expect(collections[i].Status.Artifact).To(BeNil(), a.Name)
 		}
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
@@ -145,7 +144,7 @@ var _ = Describe("Hostile archives", func() {
 		attack.Repelled("Hostile archives", fmt.Sprintf("exhaust the manager with all %d of them at once", len(archives)),
 			fmt.Sprintf("less than %d MiB used, no file left, and a sound collection is imported after them", hostileMemory>>20),
 			fmt.Sprintf("%d MiB used at most, no file left, imported", peak>>20))
-	}, NodeTimeout(5*time.Minute))
+	})
 })
 
 // renamed is the sample under another domain and name.
@@ -164,7 +163,7 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 		mine, theirs := first.renamed(domain+"-x", first.name), second.renamed(domain, "x-"+first.name)
 		ocMine := newCollection(one, "mine", mine.pinned())
 		Create(ctx, ocMine)
-		Eventually(Gone(ctx, deployment(one, operator))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(one, operator))).Should(BeFalse())
 		makeAvailable(ctx, one, operator)
 		ExpectReady(ctx, ocMine)
 		before := versions(installed(ctx, defaultSOC(ocMine)))
@@ -178,7 +177,7 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 		makeAvailable(ctx, two, operator)
 		ExpectReady(ctx, elsewhere)
 		d := deployment(two, operator)
-		Get(ctx, NewWithT(GinkgoT()), d)
+		Get(ctx, Default, d)
 		Expect(d.Labels).To(And(HaveKeyWithValue("operator-domain", domain), HaveKeyWithValue("operator-name", "x-"+first.name)))
 		Expect(versions(installed(ctx, defaultSOC(ocMine)))).To(Equal(before))
 		attack.Repelled("Tenancy", "the same from another namespace", "each has its own operator, by the pair of domain and name",
@@ -191,14 +190,14 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 			Remove(ctx, oc)
 		}
 		for _, oc := range []client.Object{ocTheirs, elsewhere} {
-			Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		}
 		Expect(versions(installed(ctx, defaultSOC(ocMine)))).To(Equal(before))
 		ExpectReady(ctx, ocMine)
-		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(first.crdName()))
+		Get(ctx, Default, customResourceDefinition(first.crdName()))
 		attack.Repelled("Tenancy", "delete a collection whose joined name is another's", "the other's objects and CRDs stay as they are",
 			fmt.Sprintf("%d objects unchanged, %s", len(before), seen(ctx, ocMine)))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("keep two API groups of their own apart", func(ctx context.Context) {
 		first, second := newSample(), newSample()
@@ -211,16 +210,16 @@ var _ = Describe("Names that collide when they are joined", attack.Label, func()
 		rival := newCollection(namespace, "rival", second.renamed(domain, first.name+".x").pinned())
 		oc.Spec.APIGroup, rival.Spec.APIGroup = v2beta2.APIGroupPerCollection, v2beta2.APIGroupPerCollection
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		crd := customResourceDefinition(first.plural() + "." + group)
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		version := crd.ResourceVersion
 		Create(ctx, rival)
 		ExpectFailure(ctx, rival, v2beta2.ReasonKindClash, crd.Name, false)
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 		attack.Repelled("Tenancy", "take another's kind in an API group that is the same when joined (c + b.a, c.b + a)", "the CRD is not touched", seen(ctx, rival))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("A tenant", attack.Label, func() {
@@ -229,7 +228,7 @@ var _ = Describe("A tenant", attack.Label, func() {
 		ocVictim, ocAttacker := installSample(ctx, victim, theirs), installSample(ctx, attacker, ours)
 		before := versions(installed(ctx, defaultSOC(ocVictim)))
 		inventory := defaultSOC(ocVictim).DeepCopy()
-		Get(ctx, NewWithT(GinkgoT()), inventory)
+		Get(ctx, Default, inventory)
 		treasure := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: victim, Name: "treasure",
 			Labels: map[string]string{"operator-domain": domain, "operator-name": ours.name, "managed-by": "ibm-zos-cloud-broker"},
@@ -246,7 +245,7 @@ var _ = Describe("A tenant", attack.Label, func() {
 		forged.Status.Installations = []v2beta2.InstallationStatus{{Namespace: victim, Digest: DigestOf(nil)}}
 		Create(ctx, forged)
 		ExpectFailure(ctx, forged, v2beta2.ReasonMappingNotAllowed, victim, false)
-		Get(ctx, NewWithT(GinkgoT()), forged)
+		Get(ctx, Default, forged)
 		Expect(forged.Status.Inventory).To(BeEmpty())
 		Expect(forged.Status.Installations).To(BeEmpty())
 		ExpectReady(ctx, ocVictim)
@@ -263,9 +262,9 @@ var _ = Describe("A tenant", attack.Label, func() {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: editor.Name},
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "attacker"}},
 		})
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return as("attacker").Patch(ctx, defaultSOC(ocAttacker), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"mine":"yes"}}}`)))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		document, err := json.Marshal(map[string]any{"status": map[string]any{"inventory": targets}})
 		Expect(err).NotTo(HaveOccurred())
 		status := client.RawPatch("application/merge-patch+json", document)
@@ -277,12 +276,12 @@ var _ = Describe("A tenant", attack.Label, func() {
 		Expect(K8s.Status().Patch(ctx, forged, status)).To(Succeed())
 		for _, soc := range []client.Object{forged, defaultSOC(ocAttacker)} {
 			Remove(ctx, soc)
-			Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		}
 		Expect(versions(installed(ctx, defaultSOC(ocVictim)))).To(Equal(before))
 		ExpectReady(ctx, ocVictim)
 		version := treasure.ResourceVersion
-		Get(ctx, NewWithT(GinkgoT()), treasure)
+		Get(ctx, Default, treasure)
 		Expect(treasure.ResourceVersion).To(Equal(version))
 		Expect(treasure.DeletionTimestamp).To(BeNil())
 		attack.Repelled("Tenancy", "delete a SubOperatorConfig whose inventory lists another's objects, one with the own collection's labels, and a namespace",
@@ -291,12 +290,12 @@ var _ = Describe("A tenant", attack.Label, func() {
 		By("deleting the collection")
 		removeCollections(ctx, attacker)
 		Expect(versions(installed(ctx, defaultSOC(ocVictim)))).To(Equal(before))
-		Get(ctx, NewWithT(GinkgoT()), treasure)
+		Get(ctx, Default, treasure)
 		Expect(treasure.ResourceVersion).To(Equal(version))
 		ExpectReady(ctx, ocVictim)
 		attack.Repelled("Tenancy", "delete a collection while another's object carries its labels", "the object stays",
 			fmt.Sprintf("ConfigMap %s/%s at resourceVersion %s as before", victim, treasure.Name, treasure.ResourceVersion))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("has no use of Secrets that are not meant for it", func(ctx context.Context) {
 		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
@@ -328,7 +327,7 @@ var _ = Describe("A tenant", attack.Label, func() {
 		makeAvailable(ctx, namespace, s.operator())
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 		ExpectFailure(ctx, soc, v2beta2.ReasonCredentialInvalid, `"theirs"`, false)
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		for i, try := range tries {
 			for _, endpoint := range []string{fmt.Sprintf("lpar%d", i), fmt.Sprintf("mapped%d", i)} {
 				Expect(string(secret.Data[endpoint+"_refusal"])).To(And(HavePrefix("CredentialInvalid: "), ContainSubstring(try.message)), endpoint)
@@ -356,7 +355,7 @@ var _ = Describe("A tenant", attack.Label, func() {
 		}
 		Expect(sent).NotTo(Receive())
 		expectSecrecy(ctx, namespace)
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // newECDSASigner is a host key of another type than those of newSigner.
@@ -419,7 +418,7 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 			Create(ctx, endpoint)
 		}
 		for _, name := range []string{"honest", "downgraded", "named"} {
-			Eventually(Condition(ctx, endpoints[name], v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue(), name)
+			Eventually(ctx, Condition(ctx, endpoints[name], v2beta2.ConditionReachable)).Should(ConditionTrue(), name)
 		}
 		downgraded.replaceKey(newECDSASigner())
 		named.replaceKey(newECDSASigner())
@@ -433,18 +432,18 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 			{"halfway", v2beta2.ReasonHostUnreachable, "begin the handshake and never finish it", "the probe ends by itself, and others are probed meanwhile"},
 			{"chatters", v2beta2.ReasonHostUnreachable, "send a megabyte before the handshake", "the probe gives up"},
 		} {
-			Eventually(Condition(ctx, endpoints[row.name], v2beta2.ConditionReachable)).WithContext(ctx).
+			Eventually(ctx, Condition(ctx, endpoints[row.name], v2beta2.ConditionReachable)).
 				Should(And(ConditionFalse(), WithReason(row.reason)), row.name)
 			attack.Repelled("Secrets and hosts", row.attack, row.expected, seen(ctx, endpoints[row.name], v2beta2.ConditionReachable))
 		}
 		for name, known := range map[string][]string{"downgraded": {pinnedKey}, "rival": nil, "named": nil, "silent": nil, "halfway": nil, "chatters": nil} {
-			Get(ctx, NewWithT(GinkgoT()), endpoints[name])
+			Get(ctx, Default, endpoints[name])
 			Expect(endpoints[name].Status.HostKeys).To(Equal(known), name)
 		}
 
 		By("having its logon refused before a connection is tried, or checked against the known key")
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, secret)
 			for _, name := range []string{"silent", "halfway", "chatters"} {
 				g.Expect(string(secret.Data[name+"_refusal"])).To(HavePrefix("HostKeyUnknown: "))
@@ -452,13 +451,13 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 			}
 			g.Expect(string(secret.Data["downgraded_known_hosts"])).To(HaveSuffix(" " + pinnedKey + "\n"))
 			g.Expect(string(secret.Data["rival_known_hosts"])).To(HaveSuffix(" " + honest.hostKey() + "\n"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		attack.Repelled("Secrets and hosts", "get a logon although no host key is known", "the credential is not given to the pod, and runs are refused",
 			string(secret.Data["silent_refusal"]))
 		for _, server := range []*sshServer{honest, rival, downgraded, named} {
 			Expect(server.logons.Load()).To(BeZero())
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("cannot get in by host keys that are none, or more than one", func(ctx context.Context) {
 		namespace, server, other := newNamespace(ctx), startSSHServer(), publicKey(newSigner())
@@ -473,10 +472,10 @@ var _ = Describe("A host that is not the one meant", attack.Label, func() {
 			endpoint.Spec.HostKeys = []string{row.key}
 			Create(ctx, endpoint)
 			ExpectFailure(ctx, endpoint, v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]", true)
-			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(Default)).To(ConditionAbsent())
 			attack.Repelled("Secrets and hosts", row.attack, "the endpoint is Stalled, and nothing is pinned instead", seen(ctx, endpoint))
 		}
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("Text that is meant to become code", attack.Label, func() {
@@ -542,9 +541,9 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 		const evil = "{{ lookup('pipe', 'id') }} $HOME"
 		config("displayName: "+s.kind, fmt.Sprintf("displayName: %q\ndescription: %q", evil, evil))(s)
 		Create(ctx, newCollection(namespace, "text", s.pinned()))
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		runtime := configMap(namespace, s.operator()+"-runtime")
-		Get(ctx, NewWithT(GinkgoT()), runtime)
+		Get(ctx, Default, runtime)
 		Expect(runtime.Data).To(HaveKey("watches.yaml"))
 		for key, text := range runtime.Data {
 			Expect(text).NotTo(Or(ContainSubstring("{{"), ContainSubstring("$HOME")), key)
@@ -561,7 +560,7 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 			Expect(unstructured.SetNestedField(thing.Object, value, "spec", name)).To(Succeed())
 		}
 		Create(ctx, thing)
-		Get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, Default, thing)
 		Expect(thing.Object["spec"]).To(Equal(map[string]any{"zosendpoint": "lpar1", "size": int64(1)}))
 		attack.Repelled(injection, "create a custom resource with ansible_connection, ansible_host, zoscb_playbook and k8s_cr_event in its spec",
 			"the API server drops what the kind does not have", fmt.Sprintf("spec is %v", thing.Object["spec"]))
@@ -572,7 +571,7 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 			Expect(refusal).To(beRefused("spec.zosendpoint"))
 			attack.Repelled(injection, fmt.Sprintf("run against zosendpoint %q", target), "the API server refuses it", firstOf(refusal.Error()))
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("is refused in a ZosEndpoint's variables", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -587,14 +586,14 @@ var _ = Describe("Text that is meant to become code", attack.Label, func() {
 			ExpectFailure(ctx, endpoint, v2beta2.ReasonInvalidVariables, row.message, true)
 			attack.Repelled("Template injection", row.attack, "the endpoint is Stalled", seen(ctx, endpoint))
 		}
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("What listens to pods", attack.Label, func() {
 	It("tells nothing to who does not know what to ask for", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		ask := func(method, path string) string {
 			GinkgoHelper()
 			// The path is sent as it is, with its dots and escapes.
@@ -626,10 +625,10 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 		By("connecting to an operator's pods")
 		policy := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
 		operator := deployment(namespace, s.operator())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, policy)
 			Get(ctx, g, operator)
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress))
 		Expect(policy.Spec.Ingress).To(BeEmpty())
 		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
@@ -637,5 +636,5 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 		Expect(selector.Matches(labels.Set(operator.Spec.Template.Labels))).To(BeTrue())
 		attack.Repelled("Pods", "connect to an operator's pod", "a NetworkPolicy selects the pod and allows nobody (enforced by the cluster's network)",
 			fmt.Sprintf("NetworkPolicy %s selects %s and has %d rules for ingress", policy.Name, selector, len(policy.Spec.Ingress)))
-	}, NodeTimeout(time.Minute))
+	})
 })

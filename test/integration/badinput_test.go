@@ -66,12 +66,12 @@ var _ = Describe("Bad input", func() {
 			Create(ctx, oc)
 
 			ExpectFailure(ctx, oc, bad.reason, bad.message, bad.stalled)
-			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithReason(bad.reason)))
-			Get(ctx, NewWithT(GinkgoT()), oc)
+			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(And(ConditionFalse(), WithReason(bad.reason)))
+			Get(ctx, Default, oc)
 			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
 			Expect(oc.Status.Artifact).To(BeNil())
 			Expect(oc.Status.Message).To(ContainSubstring(bad.message))
-			Eventually(func() []string { return eventReasons(ctx, oc) }).WithContext(ctx).Should(ContainElement(bad.reason))
+			Eventually(ctx, func() []string { return eventReasons(ctx, oc) }).Should(ContainElement(bad.reason))
 
 			Expect(madeIn(ctx, namespace)).To(Equal(secrets))
 			Expect(namesOf(listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{}))).To(HaveEach(BeElementOf(namesOf(crds))))
@@ -79,88 +79,88 @@ var _ = Describe("Bad input", func() {
 				attack.Repelled(bad.group, "import "+CurrentSpecReport().LeafNodeText, "it is refused, and nothing is made", seen(ctx, oc))
 			}
 		},
-		Entry("a server that is not there", NodeTimeout(2*time.Minute), badInput{
+		Entry("a server that is not there", badInput{
 			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://127.0.0.1:1/x.tar.gz" }),
 		}),
-		Entry("an archive that is not there", NodeTimeout(2*time.Minute), badInput{
+		Entry("an archive that is not there", badInput{
 			reason: v2beta2.ReasonArchiveNotFound, message: "404", spec: fromURL(func() string { return web.URL + "/absent.tar.gz" }),
 		}),
-		Entry("a server that asks for credentials", NodeTimeout(2*time.Minute), badInput{
+		Entry("a server that asks for credentials", badInput{
 			reason: v2beta2.ReasonUnauthorized, message: "401", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusUnauthorized)
 			}),
 		}),
-		Entry("a server that never ends", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("a server that never ends", attack.Label, badInput{
 			group: "Fetching", reason: v2beta2.ReasonFetchTimeout, message: "http://", spec: answering(func(w http.ResponseWriter, r *http.Request) {
 				w.WriteHeader(http.StatusOK)
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 			}),
 		}),
-		Entry("an archive that is cut off", NodeTimeout(2*time.Minute), badInput{
+		Entry("an archive that is cut off", badInput{
 			reason: v2beta2.ReasonArchiveTruncated, message: "http://", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Length", "5000")
 				_, _ = w.Write(Tarball("MANIFEST.json"))
 			}),
 		}),
-		Entry("an archive that is too large, and says so", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("an archive that is too large, and says so", attack.Label, badInput{
 			group: "Fetching", reason: v2beta2.ReasonArchiveTooLarge, message: "1048576", stalled: true,
 			spec: fromBytes(func() []byte { return make([]byte, fetchMaxBytes+1) }),
 		}),
-		Entry("an archive that is not gzip", NodeTimeout(2*time.Minute), badInput{
+		Entry("an archive that is not gzip", badInput{
 			reason: v2beta2.ReasonArchiveNotGzip, message: "gzip", stalled: true,
 			spec: fromBytes(func() []byte { return []byte("<html>please log in</html>") }),
 		}),
-		Entry("an archive that leads out of itself", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("an archive that leads out of itself", attack.Label, badInput{
 			group: "Hostile archives", reason: v2beta2.ReasonArchiveUnsafe, message: "../outside", stalled: true,
 			spec: fromBytes(func() []byte { return Tarball("MANIFEST.json", "../outside") }),
 		}),
-		Entry("no operator-config", NodeTimeout(2*time.Minute), badInput{
+		Entry("no operator-config", badInput{
 			reason: v2beta2.ReasonOperatorConfigMissing, message: "operator-config.yml", stalled: true,
 			spec: fromSample(func(s *sample) { s.files = map[string]string{"operator-config.yml": ""} }),
 		}),
-		Entry("two operator-configs", NodeTimeout(2*time.Minute), badInput{
+		Entry("two operator-configs", badInput{
 			reason: v2beta2.ReasonOperatorConfigAmbiguous, message: "operator-config.yaml", stalled: true,
 			spec: fromSample(func(s *sample) { s.files = map[string]string{"operator-config.yaml": s.operatorConfig()} }),
 		}),
-		Entry("an operator-config that is no YAML", NodeTimeout(2*time.Minute), badInput{
+		Entry("an operator-config that is no YAML", badInput{
 			reason: v2beta2.ReasonInvalidYAML, message: "tab character", stalled: true,
 			spec: fromSample(func(s *sample) {
 				s.files = map[string]string{"operator-config.yml": "domain: it\nname: thing\n\tversion: 1.0.0\n"}
 			}),
 		}),
-		Entry("fields that break the specification, all of them named", NodeTimeout(2*time.Minute), badInput{
+		Entry("fields that break the specification, all of them named", badInput{
 			reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind", stalled: true,
 			spec: fromSample(func(s *sample) { s.kind = "not_a_kind"; s.variables = "{name: size, type: hugeint}" }),
 		}),
-		Entry("a playbook that is not in the archive", NodeTimeout(2*time.Minute), badInput{
+		Entry("a playbook that is not in the archive", badInput{
 			reason: v2beta2.ReasonPlaybookMissing, message: "resources[0].playbook", stalled: true,
 			spec: fromSample(func(s *sample) { s.files = map[string]string{"play.yml": ""} }),
 		}),
-		Entry("a kind that the API server could not store", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("a kind that the API server could not store", attack.Label, badInput{
 			group: "Hostile archives", reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind: the API server would refuse", stalled: true,
 			spec: fromSample(func(s *sample) {
 				// Six bytes each in JSON.
 				s.variables = "{name: size, displayName: Size, type: integer, description: " + strings.Repeat("<", 1<<18) + "}"
 			}),
 		}),
-		Entry("a wrong digest", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("a wrong digest", attack.Label, badInput{
 			group: "Origin", reason: v2beta2.ReasonDigestMismatch, message: DigestOf(nil), stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(newSample().archive()), Digest: DigestOf(nil)}
 			},
 		}),
-		Entry("an archive that nothing vouches for", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("an archive that nothing vouches for", attack.Label, badInput{
 			group: "Origin", reason: v2beta2.ReasonNotVerified, message: "skipSignatureVerification", stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(newSample().archive())}
 			},
 		}),
-		Entry("no URL, and no labels of an upload", NodeTimeout(2*time.Minute), badInput{
+		Entry("no URL, and no labels of an upload", badInput{
 			reason: v2beta2.ReasonInvalidURL, message: "spec.collectionURL", stalled: true,
 			spec: fromURL(func() string { return "" }),
 		}),
-		Entry("a Secret for the download that is not there", NodeTimeout(2*time.Minute), badInput{
+		Entry("a Secret for the download that is not there", badInput{
 			reason: v2beta2.ReasonCredentialsInvalid, message: `"absent"`,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				spec := newSample().pinned()
@@ -168,7 +168,7 @@ var _ = Describe("Bad input", func() {
 				return spec
 			},
 		}),
-		Entry("a Secret for the download without usable keys", NodeTimeout(2*time.Minute), badInput{
+		Entry("a Secret for the download without usable keys", badInput{
 			reason: v2beta2.ReasonCredentialsInvalid, message: "token",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
 				Create(ctx, &corev1.Secret{
@@ -180,7 +180,7 @@ var _ = Describe("Bad input", func() {
 				return spec
 			},
 		}),
-		Entry("a Secret for the download that is not marked as one", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("a Secret for the download that is not marked as one", attack.Label, badInput{
 			group: "Fetching", reason: v2beta2.ReasonCredentialsInvalid, message: credentialLabel + "=true",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
 				Create(ctx, &corev1.Secret{
@@ -192,7 +192,7 @@ var _ = Describe("Bad input", func() {
 				return spec
 			},
 		}),
-		Entry("a kind whose CRD belongs to somebody else", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("a kind whose CRD belongs to somebody else", attack.Label, badInput{
 			group: "Tenancy", reason: v2beta2.ReasonKindClash, message: "spec.apiGroup to PerCollection",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
@@ -200,16 +200,16 @@ var _ = Describe("Bad input", func() {
 				Create(ctx, foreign)
 				DeferCleanup(func(ctx context.Context) {
 					found := customResourceDefinition(foreign.Name)
-					Get(ctx, NewWithT(GinkgoT()), found)
+					Get(ctx, Default, found)
 					Expect(found.Spec.Versions).To(HaveLen(1))
 					Expect(found.Spec.Versions[0].Name).To(Equal("v1"), "it is not touched")
 					Expect(found.Labels).To(BeEmpty())
 					Remove(ctx, foreign)
-				}, NodeTimeout(time.Minute))
+				})
 				return s.pinned()
 			},
 		}),
-		Entry("a collection that another namespace has", attack.Label, NodeTimeout(2*time.Minute), badInput{
+		Entry("a collection that another namespace has", attack.Label, badInput{
 			group: "Tenancy", reason: v2beta2.ReasonCollectionClaimed, message: "belongs to namespace",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
@@ -226,8 +226,8 @@ var _ = Describe("Bad input", func() {
 		oc := newCollection(namespace, "oc", s.pinned())
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].kind", true)
-		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("resources[0].vars[0].type"))
-	}, NodeTimeout(time.Minute))
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(Default)).To(WithMessage("resources[0].vars[0].type"))
+	})
 
 	It("is told in an event also when there is much to tell", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -237,10 +237,10 @@ var _ = Describe("Bad input", func() {
 		oc := newCollection(namespace, "oc", s.pinned())
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "resources[0].vars[9].type", true)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(len(oc.Status.Message)).To(BeNumerically(">", 1024), "an event could not hold it")
-		Eventually(func() []string { return eventReasons(ctx, oc) }).WithContext(ctx).Should(ContainElement(v2beta2.ReasonInvalidCollection))
-	}, NodeTimeout(time.Minute))
+		Eventually(ctx, func() []string { return eventReasons(ctx, oc) }).Should(ContainElement(v2beta2.ReasonInvalidCollection))
+	})
 
 	It("is tried again when it may heal, and heals by itself", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -250,9 +250,9 @@ var _ = Describe("Bad input", func() {
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "404", false)
 		web.Replace(url, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Expect(Condition(ctx, oc, v2beta2.ConditionStalled)(NewWithT(GinkgoT()))).To(ConditionAbsent())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Expect(Condition(ctx, oc, v2beta2.ConditionStalled)(Default)).To(ConditionAbsent())
+	})
 
 	It("is not downloaded again and again when only its author can help", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -265,8 +265,8 @@ var _ = Describe("Bad input", func() {
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, "", true)
 		downloads := len(requests)
-		Consistently(func() int { return len(requests) }).WithContext(ctx).WithTimeout(4 * time.Second).Should(Equal(downloads))
-	}, NodeTimeout(time.Minute))
+		Consistently(ctx, func() int { return len(requests) }).WithTimeout(4 * time.Second).Should(Equal(downloads))
+	})
 })
 
 // foreignCRD is a CRD with the name of the sample's that the manager did not make.

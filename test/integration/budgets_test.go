@@ -30,14 +30,14 @@ func withFlags(ctx context.Context, flags ...string) {
 // readySays is the reason and the message of an OperatorCollection.
 func readySays(ctx context.Context, oc *v2beta2.OperatorCollection) string {
 	GinkgoHelper()
-	ready := Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))
+	ready := Condition(ctx, oc, v2beta2.ConditionReady)(Default)
 	return ready.Reason + ": " + ready.Message
 }
 
 // expectOverBudget waits until an OperatorCollection is not imported because of a budget.
 func expectOverBudget(ctx context.Context, oc *v2beta2.OperatorCollection, message string) {
 	GinkgoHelper()
-	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(
 		ConditionFalse(), WithReason(v2beta2.ReasonBudgetExceeded), WithMessage(message)))
 }
 
@@ -65,9 +65,9 @@ var _ = Describe("A budget", attack.Label, func() {
 		ExpectReady(ctx, oldest)
 		By("deleting the oldest")
 		Remove(ctx, oldest)
-		Eventually(Condition(ctx, younger, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, younger, v2beta2.ConditionImported)).Should(ConditionTrue())
 		attack.Repelled(group, "create more OperatorCollections than the budget allows", "the oldest is imported, others wait and nothing is fetched", observed)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("of kinds keeps a collection with too many from being imported, and takes nothing away when it is lowered", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -86,9 +86,9 @@ var _ = Describe("A budget", attack.Label, func() {
 		By("upgrading what is installed: the same kind in another version needs no more")
 		s.version = "1.1.0"
 		Patch(ctx, oc, MustJSON(map[string]any{"spec": s.pinned()}))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(WithMessage("version 1.1.0"))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(WithMessage("version 1.1.0"))
 		attack.Repelled(group, "import more kinds than the budget of the namespace, or of all, allows", "they are not imported, and what is installed is upgraded", readySays(ctx, stranger))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("of stored archives refuses one that is too large, and keeps nothing of it", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -100,10 +100,10 @@ var _ = Describe("A budget", attack.Label, func() {
 		refused := newCollection(namespace, "large", pinned(archive))
 		Create(ctx, refused)
 		expectOverBudget(ctx, refused, fmt.Sprintf("the budget of stored archives in namespace %q is exceeded: 1 MiB of 1 MiB are used", namespace))
-		Eventually(theManager.storedArchives).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(archive), "sha256:"))))
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Eventually(ctx, theManager.storedArchives).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(archive), "sha256:"))))
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue())
 		attack.Repelled(group, "fill the manager's volume with archives", "refused, and not kept", readySays(ctx, refused))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("of versions keeps a CRD from growing without end: the next one is refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -115,20 +115,20 @@ var _ = Describe("A budget", attack.Label, func() {
 		}
 		runs := func(version string) {
 			GinkgoHelper()
-			Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("version "+version)))
+			Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("version "+version)))
 			soc := defaultSOC(oc)
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, oc)
 				Get(ctx, g, soc)
 				g.Expect(soc.Status.Installations).To(HaveLen(1))
 				g.Expect(soc.Status.Installations[0].Digest).To(Equal(oc.Status.Artifact.Digest))
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 			makeAvailable(ctx, namespace, s.operator())
 			ExpectReady(ctx, soc)
 		}
 		definition := customResourceDefinition(s.crdName())
 		names := func() []string {
-			Get(ctx, NewWithT(GinkgoT()), definition)
+			Get(ctx, Default, definition)
 			var names []string
 			for _, version := range definition.Spec.Versions {
 				names = append(names, version.Name)
@@ -143,13 +143,13 @@ var _ = Describe("A budget", attack.Label, func() {
 		expectOverBudget(ctx, oc, fmt.Sprintf("the budget of versions of CRD %q is exceeded: 2 of 2 are used and 1 more is needed", s.crdName()))
 		observed := readySays(ctx, oc)
 		Expect(names()).To(Equal([]string{"v1minor1patch0", "v1minor0patch0"}))
-		Expect(Condition(ctx, defaultSOC(oc), v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(ConditionTrue())
+		Expect(Condition(ctx, defaultSOC(oc), v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 		By("importing it when an administrator has raised the limit")
 		withFlags(ctx, "--max-crd-versions=3")
 		runs("1.2.0")
 		Expect(names()).To(HaveLen(3))
 		attack.Repelled(group, "publish version after version", "the next one is refused, and the operator runs on", observed)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("of probed ZosEndpoints lets the oldest be probed", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -157,25 +157,25 @@ var _ = Describe("A budget", attack.Label, func() {
 		first := &v2beta2.ZosEndpoint{Spec: v2beta2.ZosEndpointSpec{Host: "127.0.0.1", Port: 1, CredentialName: "none"}}
 		first.Namespace, first.Name = namespace, "first"
 		Create(ctx, first)
-		Eventually(Condition(ctx, first, v2beta2.ConditionReachable)).WithContext(ctx).Should(WithReason(v2beta2.ReasonHostUnreachable))
+		Eventually(ctx, Condition(ctx, first, v2beta2.ConditionReachable)).Should(WithReason(v2beta2.ReasonHostUnreachable))
 		second := &v2beta2.ZosEndpoint{Spec: first.Spec}
 		second.Namespace, second.Name = namespace, "second"
 		Create(ctx, second)
-		Eventually(Condition(ctx, second, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, second, v2beta2.ConditionReachable)).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonBudgetExceeded), WithMessage("the budget of probed ZosEndpoints in namespace")))
-		Expect(Condition(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(ConditionTrue())
-	}, NodeTimeout(2*time.Minute))
+		Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
+	})
 
 	It("of memory for collections forgets what was loaded, and everything works without", func(ctx context.Context) {
 		withFlags(ctx, "--max-loaded-bytes=1")
 		installSample(ctx, newNamespace(ctx), newSample())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("of connections keeps the archives available while a client stalls hundreds of downloads", func(ctx context.Context) {
 		s := newSample()
 		s.files = map[string]string{"large.txt": noise(700 << 10)} // More than the buffers of a connection take.
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		path := "/artifacts/sha256/" + strings.TrimPrefix(oc.Status.Artifact.Digest, "sha256:") + ".tar.gz"
 		connections := stallDownloads(ctx, theManager.artifactAddress, path, 500)
 		defer connections.close()
@@ -183,7 +183,7 @@ var _ = Describe("A budget", attack.Label, func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(DigestOf(content)).To(Equal(oc.Status.Artifact.Digest))
 		attack.Repelled(group, "stall 500 downloads of an archive", "others download it", fmt.Sprintf("another client got %d bytes", len(content)))
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("A full volume", attack.Label, func() {
@@ -195,7 +195,7 @@ var _ = Describe("A full volume", attack.Label, func() {
 			theManager.stop()
 			theManager.wrapper = nil
 			theManager.start(ctx)
-		}, NodeTimeout(time.Minute))
+		})
 		theManager.start(ctx)
 		namespace, s := newNamespace(ctx), newSample()
 		installed := installSample(ctx, namespace, s)
@@ -203,19 +203,19 @@ var _ = Describe("A full volume", attack.Label, func() {
 		large.files = map[string]string{"large.txt": noise(700 << 10)}
 		refused := newCollection(namespace, "large", large.pinned())
 		Create(ctx, refused)
-		Eventually(Condition(ctx, refused, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, refused, v2beta2.ConditionReady)).Should(And(
 			WithReason(v2beta2.ReasonStorageFull), WithMessage("the manager's volume for archives is full: enlarge it, or delete OperatorCollections")))
 		inside := filepath.Join("/proc", fmt.Sprint(theManager.command.Process.Pid), "root", theManager.storage, ".artifacts", "tmp")
-		Eventually(func() ([]os.DirEntry, error) { return os.ReadDir(inside) }).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, func() ([]os.DirEntry, error) { return os.ReadDir(inside) }).Should(BeEmpty())
 		By("serving, installing and upgrading as before")
-		Get(ctx, NewWithT(GinkgoT()), installed)
+		Get(ctx, Default, installed)
 		content, err := downloadFrom(ctx, "127.0.0.1", "http://"+theManager.artifactAddress+"/artifacts/sha256/"+strings.TrimPrefix(installed.Status.Artifact.Digest, "sha256:")+".tar.gz")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(DigestOf(content)).To(Equal(installed.Status.Artifact.Digest))
 		ExpectReady(ctx, installed)
 		installSample(ctx, newNamespace(ctx), newSample())
 		attack.Repelled("Denial of service", "fill the manager's volume", "a condition says so, and what is installed is unaffected", readySays(ctx, refused))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // noise is text that does not compress well.

@@ -24,28 +24,28 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		allowOLM(ctx)
 		s := newSample()
 		oc := installSample(ctx, newNamespace(ctx), s)
-		Expect(Condition(ctx, oc, published)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		Expect(Condition(ctx, oc, published)(Default)).To(ConditionAbsent())
 		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "CatalogSourceList")).To(BeEmpty())
 		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "SubscriptionList")).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("has what was imported within seconds, and nothing is written while nothing changes", func(ctx context.Context) {
 		catalog := withCatalog(ctx)
-		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, catalog.packages(ctx)).Should(BeEmpty())
 		source := catalog.source()
-		Eventually(Gone(ctx, source)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, source)).Should(BeFalse())
 
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
-		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(s.operator()))
+		Eventually(ctx, catalog.packages(ctx)).WithTimeout(soon).Should(ConsistOf(s.operator()))
 		Expect(catalog.channels(ctx, s.operator())).To(Equal(map[string]string{
 			"stable": s.operator() + ".v1.0.0", "v1.0.0": s.operator() + ".v1.0.0",
 		}))
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(
 			ConditionTrue(), WithMessage("package "+s.operator()+", channels stable and v1.0.0")))
 
 		By("making the CatalogSource that leads to it")
-		source = Live(ctx, NewWithT(GinkgoT()), source)
+		source = Live(ctx, Default, source)
 		Expect(source.Object["spec"]).To(And(
 			HaveKeyWithValue("sourceType", "grpc"), HaveKeyWithValue("address", "catalog.example:50051"),
 			HaveKeyWithValue("displayName", "Collection Operator"), Not(HaveKey("updateStrategy"))))
@@ -56,38 +56,38 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		expectRest(ctx)
 		mark := markAudit()
 		grantVersion(ctx)
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			g.Expect(Live(ctx, g, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
 			g.Expect(mark.writesSince()).To(BeEmpty())
-		}).WithContext(ctx).WithTimeout(6 * time.Second).Should(Succeed())
+		}).WithTimeout(6 * time.Second).Should(Succeed())
 
 		By("making the CatalogSource again when somebody deletes it, with the same content")
 		Remove(ctx, source)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			again := Live(ctx, g, source)
 			g.Expect(again.GetUID()).NotTo(Equal(source.GetUID()))
 			g.Expect(again.GetAnnotations()).To(Equal(source.GetAnnotations()))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("never showing less after a restart, even if the archives have to be fetched again")
 		theManager.kill()
 		theManager.loseArchives()
 		theManager.start(ctx)
 		var first []string
-		Eventually(func() (err error) {
+		Eventually(ctx, func() (err error) {
 			first, err = catalog.packages(ctx)()
 			return err
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(first).To(ConsistOf(s.operator()))
-		Expect(Live(ctx, NewWithT(GinkgoT()), source).GetAnnotations()).To(Equal(source.GetAnnotations()))
+		Expect(Live(ctx, Default, source).GetAnnotations()).To(Equal(source.GetAnnotations()))
 
 		By("losing the package with the collection")
 		removeCollections(ctx, namespace)
-		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(BeEmpty())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, catalog.packages(ctx)).Should(BeEmpty())
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(Live(ctx, g, source).GetAnnotations()).NotTo(Equal(source.GetAnnotations()))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(4*time.Minute))
+		}).Should(Succeed())
+	})
 
 	It("has only what was granted its permissions, and withdraws it with the grant", func(ctx context.Context) {
 		catalog := withCatalog(ctx)
@@ -96,23 +96,23 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 			"roles:\n  - {apiGroups: [batch], resources: [jobs], verbs: [create]}"
 		other.variables = "{name: partner, displayName: Partner, type: string, kindReference: " + s.kind + "}"
 		referring, withoutList := importSample(ctx, newNamespace(ctx), other), "without a list of the resources of "+s.kind+" in forms"
-		Eventually(Condition(ctx, referring, published)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(withoutList)))
+		Eventually(ctx, Condition(ctx, referring, published)).Should(And(ConditionTrue(), WithMessage(withoutList)))
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Eventually(Condition(ctx, referring, published)).WithContext(ctx).WithTimeout(soon).Should(And(ConditionTrue(), Not(WithMessage(withoutList))))
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted),
+		Eventually(ctx, Condition(ctx, referring, published)).WithTimeout(soon).Should(And(ConditionTrue(), Not(WithMessage(withoutList))))
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted),
 			WithMessage("\n  nodes: list in the whole cluster\n"), WithMessage("\n  batch/jobs: create in the whole cluster\n")))
-		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))
+		Eventually(ctx, catalog.packages(ctx)).Should(ConsistOf(other.operator()))
 
 		By("granting what the message shows")
-		given := applyManifestOf(ctx, Condition(ctx, oc, published)(NewWithT(GinkgoT())).Message)
-		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(s.operator(), other.operator()))
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		given := applyManifestOf(ctx, Condition(ctx, oc, published)(Default).Message)
+		Eventually(ctx, catalog.packages(ctx)).WithTimeout(soon).Should(ConsistOf(s.operator(), other.operator()))
+		Eventually(ctx, Condition(ctx, oc, published)).Should(ConditionTrue())
 
 		By("withdrawing the grant")
 		removeGrants(ctx, given)
-		Eventually(catalog.packages(ctx)).WithContext(ctx).WithTimeout(soon).Should(ConsistOf(other.operator()))
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, catalog.packages(ctx)).WithTimeout(soon).Should(ConsistOf(other.operator()))
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
+	})
 
 	It("leaves out what it cannot hold, and nothing else", func(ctx context.Context) {
 		catalog := withCatalog(ctx)
@@ -120,10 +120,10 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		large.makeTooLarge()
 		oc := importSample(ctx, newNamespace(ctx), large)
 		importSample(ctx, newNamespace(ctx), other)
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonBundleTooLarge)))
-		Eventually(catalog.packages(ctx)).WithContext(ctx).Should(ConsistOf(other.operator()))
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue(), "it can be installed all the same")
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonBundleTooLarge)))
+		Eventually(ctx, catalog.packages(ctx)).Should(ConsistOf(other.operator()))
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue(), "it can be installed all the same")
+	})
 
 	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", Slow, func(ctx context.Context) {
 		withoutOLM()
@@ -131,21 +131,21 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		catalog := startWithCatalog(ctx)
 		s := newSample()
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
 			WithMessage("the Operator Lifecycle Manager is not installed")))
 		installOLM(ctx)
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, published)).WithTimeout(InstallTimeout).Should(ConditionTrue())
 		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("says what is missing when the manager may not use the Operator Lifecycle Manager", Slow, func(ctx context.Context) {
 		withoutOLM()
 		installOLM(ctx)
 		startWithCatalog(ctx)
 		oc := importSample(ctx, newNamespace(ctx), newSample())
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
 			WithMessage("may not create Subscriptions: install it with the component config/components/olm")))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("takes over no CatalogSource of somebody else", Slow, func(ctx context.Context) {
 		withoutOLM()
@@ -157,24 +157,24 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Create(ctx, foreign)
 		startWithCatalog(ctx, "--catalog-namespace=")
 		oc := importSample(ctx, newNamespace(ctx), newSample())
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonForeignObject),
+		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonForeignObject),
 			WithMessage(`CatalogSource "olm/collection-operator-catalog"`)))
-		Expect(Live(ctx, NewWithT(GinkgoT()), foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
+		Expect(Live(ctx, Default, foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
 		Remove(ctx, foreign)
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ConditionTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, published)).WithTimeout(InstallTimeout).Should(ConditionTrue())
+	})
 })
 
 // settled waits until the manager has nothing more to write about an object.
 func settled(ctx context.Context, oc *v2beta2.OperatorCollection) {
 	GinkgoHelper()
 	var version string
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, oc)
 		before := version
 		version = oc.ResourceVersion
 		g.Expect(version).To(Equal(before))
-	}).WithContext(ctx).WithPolling(time.Second).Should(Succeed())
+	}).WithPolling(time.Second).Should(Succeed())
 }
 
 func listUnstructured(ctx context.Context, apiVersion, kind string) []unstructured.Unstructured {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -53,38 +52,38 @@ var _ = Describe("A change", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", unverified(web.Serve(s.archive())))
 		Create(ctx, oc)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
-		uid := Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()
+		template := podTemplateOf(ctx, namespace, s)(Default)
+		uid := Live(ctx, Default, deployment(namespace, s.operator())).GetUID()
 
 		s.version = "1.1.0"
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.Serve(s.archive())))
-		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
+		Eventually(ctx, podTemplateOf(ctx, namespace, s)).ShouldNot(Equal(template))
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		template = podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		template = podTemplateOf(ctx, namespace, s)(Default)
 
 		By("other content of the same version, which only a digest can ask for")
 		s.files = map[string]string{"README.md": "# changed\n"}
 		changed := s.archive()
 		web.Replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(changed) })
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(podTemplateOf(ctx, namespace, s)).WithContext(ctx).Should(Equal(template))
+		Consistently(ctx, podTemplateOf(ctx, namespace, s)).Should(Equal(template))
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(changed)))
-		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
+		Eventually(ctx, podTemplateOf(ctx, namespace, s)).ShouldNot(Equal(template))
 		makeReadyAgain(ctx, oc, s, "1.1.0")
 		Expect(oc.Status.Artifact.Digest).NotTo(BeEmpty())
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(changed)))
-		Expect(Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetUID()).To(Equal(uid))
-	}, NodeTimeout(3*time.Minute))
+		Expect(Live(ctx, Default, deployment(namespace, s.operator())).GetUID()).To(Equal(uid))
+	})
 
 	It("of runtime settings rolls the pods, with those of the SubOperatorConfig over those of the OperatorCollection", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		template := podTemplateOf(ctx, namespace, s)(Default)
 		for _, change := range []struct {
 			of    string
 			patch string
@@ -97,16 +96,15 @@ var _ = Describe("A change", func() {
 		} {
 			By(change.of)
 			Patch(ctx, oc, change.patch)
-			Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
-			template = podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+			Eventually(ctx, podTemplateOf(ctx, namespace, s)).ShouldNot(Equal(template))
+			template = podTemplateOf(ctx, namespace, s)(Default)
 		}
 		By("the SubOperatorConfig's own")
 		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/theirs:3"}}}`)
-		Eventually(func(g Gomega) string { return podTemplateOf(ctx, namespace, s)(g).Spec.Containers[0].Image }).
-			WithContext(ctx).Should(Equal("registry.invalid/theirs:3"))
+		Eventually(ctx, func(g Gomega) string { return podTemplateOf(ctx, namespace, s)(g).Spec.Containers[0].Image }).Should(Equal("registry.invalid/theirs:3"))
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("is not made while the OperatorCollection is suspended, and what is installed keeps running", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -119,24 +117,24 @@ var _ = Describe("A change", func() {
 		spec.Suspend = true
 		changeSpec(ctx, oc, spec)
 		Patch(ctx, soc, `{"spec":{"runtime":{"image":"registry.invalid/later:1"}}}`)
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
 			Get(ctx, g, oc)
 			g.Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("being made when it is resumed")
 		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		Expect(podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT())).Spec.Containers[0].Image).To(Equal("registry.invalid/later:1"))
-	}, NodeTimeout(2*time.Minute))
+		Expect(podTemplateOf(ctx, namespace, s)(Default).Spec.Containers[0].Image).To(Equal("registry.invalid/later:1"))
+	})
 
 	It("of the origin alone is not installed after the manager lost its storage", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		original := s.archive()
 		oc := newCollection(namespace, "oc", unverified(web.Serve(original)))
 		Create(ctx, oc)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		soc := defaultSOC(oc)
@@ -154,8 +152,8 @@ var _ = Describe("A change", func() {
 		answer(changed)
 		loseStorage()
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(changed), false)
-		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("spec.digest"))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(Default)).To(WithMessage("spec.digest"))
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(original)))
 		Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
@@ -173,39 +171,39 @@ var _ = Describe("A change", func() {
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(changed), false)
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(changed)))
 		makeReadyAgain(ctx, oc, s, "9.0.0")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("to a version without clusterRoles takes the ClusterRole and its binding away", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		grantVersion(ctx)
 		oc := importSample(ctx, namespace, s)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
-		Get(ctx, NewWithT(GinkgoT()), role)
-		Get(ctx, NewWithT(GinkgoT()), binding)
+		Get(ctx, Default, role)
+		Get(ctx, Default, binding)
 
 		s.version, s.permissions = "1.1.0", ""
 		changeSpec(ctx, oc, s.pinned())
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		Eventually(Gone(ctx, role)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, binding)).WithContext(ctx).Should(BeTrue())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, Gone(ctx, role)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, binding)).Should(BeTrue())
+		Eventually(ctx, func(g Gomega) {
 			soc := defaultSOC(oc)
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Inventory).To(HaveLen(7))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(3*time.Minute))
+		}).Should(Succeed())
+	})
 
 	It("to a version without a kind removes its CRD, but not while it has custom resources", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		both := s.withKinds(s.kind, s.kind+"Extra")
 		oc := newCollection(namespace, "oc", both.pinned())
 		Create(ctx, oc)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		extra := *s
@@ -217,12 +215,12 @@ var _ = Describe("A change", func() {
 		changeSpec(ctx, oc, s.pinned())
 		makeReadyAgain(ctx, oc, s, "1.1.0")
 		crd := customResourceDefinition(extra.crdName())
-		Consistently(Gone(ctx, crd)).WithContext(ctx).Should(BeFalse())
-		Get(ctx, NewWithT(GinkgoT()), dropped)
+		Consistently(ctx, Gone(ctx, crd)).Should(BeFalse())
+		Get(ctx, Default, dropped)
 		Remove(ctx, dropped)
-		Eventually(Gone(ctx, crd)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
-		Get(ctx, NewWithT(GinkgoT()), thing)
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, crd)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Get(ctx, Default, thing)
+	})
 
 	It("to a version without a finalizer playbook frees custom resources, once the old pods cannot put the finalizer back", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -232,7 +230,7 @@ var _ = Describe("A change", func() {
 		Create(ctx, oc)
 		namespaces := []string{namespace, other}
 		for _, n := range namespaces {
-			Eventually(Gone(ctx, deployment(n, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, deployment(n, s.operator()))).Should(BeFalse())
 			makeAvailable(ctx, n, s.operator())
 		}
 		ExpectReady(ctx, oc)
@@ -253,16 +251,15 @@ var _ = Describe("A change", func() {
 		}
 		slices.Sort(namespaces) // They are upgraded in this order.
 		for _, n := range namespaces {
-			Eventually(func(g Gomega) map[string]string { return podTemplateOf(ctx, n, s)(g).Labels }).
-				WithContext(ctx).Should(HaveKeyWithValue("operator-version", "1.1.0"))
-			Consistently(finalizers(n)).WithContext(ctx).Should(ContainElement(InstanceFinalizer))
+			Eventually(ctx, func(g Gomega) map[string]string { return podTemplateOf(ctx, n, s)(g).Labels }).Should(HaveKeyWithValue("operator-version", "1.1.0"))
+			Consistently(ctx, finalizers(n)).Should(ContainElement(InstanceFinalizer))
 			By("freeing those in " + n)
 			makeAvailable(ctx, n, s.operator())
-			Eventually(finalizers(n)).WithContext(ctx).Should(ConsistOf("example.com/mine"))
+			Eventually(ctx, finalizers(n)).Should(ConsistOf("example.com/mine"))
 		}
 		ExpectReady(ctx, oc)
 		for _, n := range namespaces {
 			Patch(ctx, s.instance(n, "one"), `{"metadata":{"finalizers":null}}`)
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 })

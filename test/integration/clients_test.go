@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -41,7 +40,7 @@ var _ = Describe("The editor extension", func() {
 		oc := newCollection(namespace, "oc", skipping)
 		oc.Labels = s.labels()
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		Create(ctx, s.instance(namespace, "mine"))
@@ -69,10 +68,10 @@ var _ = Describe("The editor extension", func() {
 			HaveKeyWithValue("status", HaveKeyWithValue("phase", "Pending")))), "one without a phase spins for ever")
 
 		template := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), template)
+		Get(ctx, Default, template)
 		Expect(template.Spec.Template.Labels).To(ours)
 		Expect(template.Spec.Template.Spec.InitContainers).NotTo(BeEmpty())
 		Expect(template.Spec.Template.Spec.InitContainers).To(HaveEach(HaveField("Name", HavePrefix("init-"))), "others that have ended look failed")
 		Expect(template.Spec.Template.Spec.Containers).To(HaveExactElements(HaveField("Name", "operator")))
-	}, NodeTimeout(time.Minute))
+	})
 })

@@ -37,7 +37,7 @@ func newNamespace(ctx context.Context) string {
 	DeferCleanup(func(ctx context.Context) {
 		removeCollections(ctx, namespace.Name)
 		Remove(ctx, namespace)
-	}, NodeTimeout(3*time.Minute))
+	})
 	return namespace.Name
 }
 
@@ -50,12 +50,12 @@ func removeCollections(ctx context.Context, namespace string) {
 		Remove(ctx, &collections.Items[i])
 	}
 	for i := range collections.Items {
-		Eventually(Gone(ctx, &collections.Items[i])).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, &collections.Items[i])).WithTimeout(RemovalTimeout).Should(BeTrue())
 	}
 	for _, list := range []client.ObjectList{&v2beta2.SubOperatorConfigList{}, &v2beta2.ZosEndpointList{}} {
 		for _, object := range listObjects(ctx, list, client.InNamespace(namespace)) {
 			Remove(ctx, object)
-			Eventually(Gone(ctx, object)).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 		}
 	}
 }
@@ -93,12 +93,12 @@ func madeIn(ctx context.Context, namespace string) []string {
 // changeSpec replaces an OperatorCollection's spec as a user's kubectl apply would, past concurrent writes of others.
 func changeSpec(ctx context.Context, oc *v2beta2.OperatorCollection, spec v2beta2.OperatorCollectionSpec) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, oc)
 		spec.APIGroup, spec.DeletionPolicy = oc.Spec.APIGroup, oc.Spec.DeletionPolicy
 		oc.Spec = spec
 		g.Expect(K8s.Update(ctx, oc)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func deployment(namespace, name string) *appsv1.Deployment {
@@ -112,7 +112,7 @@ func customResourceDefinition(name string) *apiextensionsv1.CustomResourceDefini
 // makeAvailable plays the part of the Deployment controller and of a node.
 func makeAvailable(ctx context.Context, namespace, name string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		d := deployment(namespace, name)
 		Get(ctx, g, d)
 		d.Status = appsv1.DeploymentStatus{
@@ -123,13 +123,13 @@ func makeAvailable(ctx context.Context, namespace, name string) {
 			}},
 		}
 		g.Expect(K8s.Status().Update(ctx, d)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // installed are the objects that a SubOperatorConfig's inventory lists, as they are now.
 func installed(ctx context.Context, soc *v2beta2.SubOperatorConfig) []*unstructured.Unstructured {
 	GinkgoHelper()
-	Get(ctx, NewWithT(GinkgoT()), soc)
+	Get(ctx, Default, soc)
 	var objects []*unstructured.Unstructured
 	for _, ref := range soc.Status.Inventory {
 		u := &unstructured.Unstructured{}
@@ -183,15 +183,15 @@ func (m *auditMark) writesIn(namespace string) func() []string {
 // expectRest waits until the manager has written nothing for two seconds.
 func expectRest(ctx context.Context) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Consistently(markAudit().writesSince).WithTimeout(2 * time.Second).Should(BeEmpty())
-	}).WithContext(ctx).Should(Succeed(), "it comes to rest")
+	}).Should(Succeed(), "it comes to rest")
 }
 
 // afterwards waits until an object that is created now is younger than the given one: the API server counts seconds.
 func afterwards(ctx context.Context, object client.Object) {
 	GinkgoHelper()
-	Get(ctx, NewWithT(GinkgoT()), object)
+	Get(ctx, Default, object)
 	next := object.GetCreationTimestamp().Add(time.Second)
-	Eventually(func() bool { return time.Now().After(next) }).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(BeTrue())
+	Eventually(ctx, func() bool { return time.Now().After(next) }).WithPolling(10 * time.Millisecond).Should(BeTrue())
 }

@@ -96,7 +96,7 @@ func importSample(ctx context.Context, namespace string, s *sample) *v2beta2.Ope
 	GinkgoHelper()
 	oc := newCollection(namespace, "oc", s.pinned())
 	Create(ctx, oc)
-	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 	return oc
 }
 
@@ -105,7 +105,7 @@ func installSample(ctx context.Context, namespace string, s *sample) *v2beta2.Op
 	GinkgoHelper()
 	oc := importSample(ctx, namespace, s)
 	makeAvailable(ctx, namespace, s.operator())
-	Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
 	return oc
 }
 

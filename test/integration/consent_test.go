@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"net/http"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -27,38 +26,38 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 
 		hinder(ctx, oc, s)
 		allowMapping(ctx, other)
-		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
-		if Gone(ctx, oc)(NewWithT(GinkgoT())) {
+		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
+		if Gone(ctx, oc)(Default) {
 			return // The garbage collector deletes the SubOperatorConfig too, and with it the other operator.
 		}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Namespace", own)))
 			Get(ctx, g, deployment(own, s.operator()))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		attack.Repelled("Tenancy", "stay in a namespace, "+CurrentSpecReport().LeafNodeText, "the operator is removed", seen(ctx, soc))
 	},
 		Entry("though the OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			Patch(ctx, oc, `{"spec":{"suspend":true}}`)
-			Consistently(func() []string { return madeIn(ctx, oc.Namespace) }).WithContext(ctx).ShouldNot(BeEmpty(), "the manager gets time to notice")
-		}, NodeTimeout(2*time.Minute)),
+			Consistently(ctx, func() []string { return madeIn(ctx, oc.Namespace) }).ShouldNot(BeEmpty(), "the manager gets time to notice")
+		}),
 		Entry("though the settings name a Secret that does not exist", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"missing"}}}`)
 			ExpectFailure(ctx, oc, v2beta2.ReasonCredentialsInvalid, `"missing"`, false)
-		}, NodeTimeout(2*time.Minute)),
-		Entry("though the OperatorCollection is being deleted", beginDeletion, NodeTimeout(2*time.Minute)),
+		}),
+		Entry("though the OperatorCollection is being deleted", beginDeletion),
 		Entry("though the OperatorCollection is gone", func(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
 			beginDeletion(ctx, oc, s)
 			Patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
-			Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		}, NodeTimeout(2*time.Minute)),
+			Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+		}),
 		Entry("though the archive is lost", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *sample) {
 			web.Replace(oc.Spec.CollectionURL, http.NotFound)
 			theManager.kill()
 			theManager.loseArchives()
 			theManager.start(ctx)
 			ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "", false)
-		}, NodeTimeout(2*time.Minute)),
+		}),
 	)
 })
 
@@ -67,7 +66,7 @@ func beginDeletion(ctx context.Context, oc *v2beta2.OperatorCollection, s *sampl
 	GinkgoHelper()
 	one := s.instance(oc.Namespace, "one")
 	Create(ctx, one)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, one) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, one) })
 	Remove(ctx, oc)
 	ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "one", false)
 }

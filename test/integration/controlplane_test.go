@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -33,5 +32,5 @@ var _ = Describe("The control plane", func() {
 		Expect(As(user).Create(ctx, owned(nil))).To(Succeed())
 		Expect(As(user).Patch(ctx, owned(nil), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"ownerReferences":null}}`)))).
 			To(MatchError(ContainSubstring("cannot set an ownerRef on a resource you can't delete")))
-	}, NodeTimeout(time.Minute))
+	})
 })

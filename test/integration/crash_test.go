@@ -27,7 +27,7 @@ var _ = Describe("The manager", func() {
 		theManager.kill()
 
 		By("having recorded everything before the first write")
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		made := madeIn(ctx, namespace)
 		var recorded []string
 		for _, ref := range soc.Status.Inventory {
@@ -41,11 +41,11 @@ var _ = Describe("The manager", func() {
 		By("finishing after its restart")
 		allow(ctx)
 		theManager.start(ctx)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		expectInstallation(ctx, soc, s)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("writes nothing for real when the dry run of any object fails, and removes a half-made installation with its finalizer", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -55,7 +55,7 @@ var _ = Describe("The manager", func() {
 		Expect(len(madeIn(ctx, namespace))).To(BeNumerically(">", 2))
 		removeCollections(ctx, namespace)
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("converges from wherever a kill leaves it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -67,7 +67,7 @@ var _ = Describe("The manager", func() {
 			theManager.kill()
 			theManager.start(ctx)
 		}
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		Expect(listObjects(ctx, &v2beta2.SubOperatorConfigList{}, client.InNamespace(namespace))).To(HaveLen(1))
@@ -79,9 +79,9 @@ var _ = Describe("The manager", func() {
 		Remove(ctx, oc)
 		theManager.kill()
 		theManager.start(ctx)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("writes nothing when there is nothing to do, not even after a restart", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
@@ -90,23 +90,23 @@ var _ = Describe("The manager", func() {
 		Create(ctx, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
 		grantVersion(ctx)
 		oc := importSample(ctx, namespace, s)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		for _, name := range []string{"lpar1", "lpar2"} {
-			Eventually(Condition(ctx, newEndpoint(namespace, name, nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+			Eventually(ctx, Condition(ctx, newEndpoint(namespace, name, nil), v2beta2.ConditionReachable)).Should(ConditionTrue())
 		}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			before := markAudit()
 			g.Consistently(before.writesSince).WithTimeout(3 * time.Second).Should(BeEmpty())
-		}).WithContext(ctx).WithTimeout(30*time.Second).Should(Succeed(), "it comes to rest")
+		}).Should(Succeed(), "it comes to rest")
 
 		everything := func() map[string]string {
 			objects := installed(ctx, defaultSOC(oc))
 			for _, object := range []client.Object{
 				oc, defaultSOC(oc), customResourceDefinition(s.crdName()), newEndpoint(namespace, "lpar1", nil), newEndpoint(namespace, "lpar2", nil),
 			} {
-				objects = append(objects, Live(ctx, NewWithT(GinkgoT()), object))
+				objects = append(objects, Live(ctx, Default, object))
 			}
 			return versions(objects)
 		}
@@ -118,7 +118,7 @@ var _ = Describe("The manager", func() {
 		Consistently(mark.writesSince).WithTimeout(4 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
 		Expect(everything()).To(Equal(before))
 		AddReportEntry("writes of the idle manager, before and after a restart", fmt.Sprint(len(mark.writesSince())))
-	}, NodeTimeout(4*time.Minute))
+	})
 	It("writes nothing while something stays wrong in the same way", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		server.down()
@@ -129,15 +129,15 @@ var _ = Describe("The manager", func() {
 		lost := newCollection(namespace, "lost", unverified(web.URL+"/absent"))
 		Create(ctx, lost)
 		ExpectFailure(ctx, lost, v2beta2.ReasonArchiveNotFound, "", false)
-		Eventually(Condition(ctx, newEndpoint(namespace, "lpar1", nil), v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, Condition(ctx, newEndpoint(namespace, "lpar1", nil), v2beta2.ConditionReachable)).Should(ConditionFalse())
 
 		var mark *auditMark
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			mark = markAudit()
 			g.Consistently(mark.writesIn(namespace)).WithTimeout(time.Second).Should(BeEmpty())
-		}).WithContext(ctx).WithTimeout(20*time.Second).Should(Succeed(), "it comes to rest")
+		}).Should(Succeed(), "it comes to rest")
 		Consistently(mark.writesIn(namespace)).WithTimeout(12*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // refuseRealWrites makes the API server refuse to create objects of some resources in a namespace, deployments among them, though a
@@ -172,13 +172,13 @@ func refuseRealWrites(ctx context.Context, namespace string, resources ...string
 	end := func(ctx context.Context) {
 		Remove(ctx, binding)
 		Remove(ctx, policy)
-		Eventually(func(g Gomega) { g.Expect(tryDeployment(ctx, namespace)).To(Succeed()) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func(g Gomega) { g.Expect(tryDeployment(ctx, namespace)).To(Succeed()) }).Should(Succeed())
 	}
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, binding)
 		Remove(ctx, policy)
-	}, NodeTimeout(time.Minute))
-	Eventually(func() error { return tryDeployment(ctx, namespace) }).WithContext(ctx).Should(MatchError(ContainSubstring("only dry runs")))
+	})
+	Eventually(ctx, func() error { return tryDeployment(ctx, namespace) }).Should(MatchError(ContainSubstring("only dry runs")))
 	return end
 }
 

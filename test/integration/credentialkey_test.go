@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -27,7 +26,7 @@ func keySecret(namespace string) *corev1.Secret {
 func managerKey(ctx context.Context) endpoint.Key {
 	GinkgoHelper()
 	secret := keySecret(ManagerNamespace)
-	Get(ctx, NewWithT(GinkgoT()), secret)
+	Get(ctx, Default, secret)
 	key, err := endpoint.ParseKey(secret.Data[credential.KeyField])
 	Expect(err).NotTo(HaveOccurred())
 	return key
@@ -43,7 +42,7 @@ var _ = Describe("The key with which ZosEndpoint credentials are identified", fu
 		}
 		group.Wait()
 		secret := keySecret(namespace)
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		for i := range keys {
 			Expect(errs[i]).NotTo(HaveOccurred())
 			Expect([]byte(keys[i])).To(And(HaveLen(endpoint.KeyBytes), Equal(secret.Data[credential.KeyField])))
@@ -52,7 +51,7 @@ var _ = Describe("The key with which ZosEndpoint credentials are identified", fu
 		other, err := credential.LoadKey(ctx, K8s, K8s, second)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(other).NotTo(Equal(keys[0]))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("is kept by restarts, and never replaced when it is not valid", func(ctx context.Context) {
 		key := managerKey(ctx)
@@ -67,7 +66,7 @@ var _ = Describe("The key with which ZosEndpoint credentials are identified", fu
 				Remove(ctx, secret)
 			}
 			theManager.start(ctx)
-		}, NodeTimeout(time.Minute))
+		})
 		Patch(ctx, secret, `{"stringData":{"key":"short"}}`)
 		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
@@ -79,12 +78,12 @@ var _ = Describe("The key with which ZosEndpoint credentials are identified", fu
 		Expect(exit.ExitCode()).To(Equal(1))
 		Expect(string(output)).To(And(ContainSubstring(credential.KeySecret), ContainSubstring("5 bytes instead of 32"),
 			ContainSubstring("restore it from a backup, or delete it"), Not(ContainSubstring("short")), Not(ContainSubstring("goroutine"))))
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		Expect(string(secret.Data[credential.KeyField])).To(Equal("short"))
 
 		By("being created again when it was deleted")
 		Remove(ctx, secret)
 		theManager.start(ctx)
 		Expect(managerKey(ctx)).NotTo(Equal(key))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -30,27 +30,27 @@ var _ = Describe("Deleting", func() {
 
 		Remove(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
-		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(Default)).To(And(
 			WithMessage(s.kind+" "+namespace+"/two"), WithMessage("spec.deletionPolicy")))
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.DeletionTimestamp).To(BeNil())
 			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("keeping the operator, which those custom resources need, even if the SubOperatorConfig is deleted")
 		Remove(ctx, soc)
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionTerminating), WithMessage(s.kind)))
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("vanishing after the last custom resource")
 		Remove(ctx, one)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).ShouldNot(WithMessage("/one"))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).ShouldNot(WithMessage("/one"))
 		Remove(ctx, two)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s, "ConfigMap/bystander")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("an OperatorCollection with Finalize deletes custom resources first, and the operator only after their finalizers", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -64,14 +64,14 @@ var _ = Describe("Deleting", func() {
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
 		Remove(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, s.kind+" "+namespace+"/one", false)
-		Get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, Default, thing)
 		Expect(thing.GetDeletionTimestamp()).NotTo(BeNil())
 		Expect(versions(installed(ctx, soc))).To(Equal(before), "the operator has to run the finalizer playbook")
 
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("an OperatorCollection neither waits for nor deletes custom resources in a namespace without consent", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -88,17 +88,17 @@ var _ = Describe("Deleting", func() {
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, other+"/theirs", false)
 
 		allowMapping(ctx, other)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).
 			Should(And(WithReason(v2beta2.ReasonInstancesExist), WithMessage(namespace+"/mine"), Not(WithMessage(other+"/theirs"))))
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
 		ExpectFailure(ctx, oc, v2beta2.ReasonFinalizingInstances, namespace+"/mine", false)
 		Patch(ctx, mine, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		Get(ctx, NewWithT(GinkgoT()), theirs)
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+		Get(ctx, Default, theirs)
 		Expect(theirs.GetDeletionTimestamp()).To(BeNil())
-		Expect(Gone(ctx, deployment(other, s.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, deployment(other, s.operator()))(Default)).To(BeTrue())
 		Remove(ctx, theirs)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("an OperatorCollection with Orphan removes the operator, and keeps custom resources and CRDs", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -107,13 +107,13 @@ var _ = Describe("Deleting", func() {
 		Create(ctx, thing)
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
 		Remove(ctx, oc)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		Get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, Default, thing)
 		Expect(thing.GetDeletionTimestamp()).To(BeNil())
 		Remove(ctx, thing)
 		Remove(ctx, customResourceDefinition(s.crdName()))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("an OperatorCollection that never worked is not held up", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -121,8 +121,8 @@ var _ = Describe("Deleting", func() {
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotGzip, "", true)
 		Remove(ctx, oc)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(time.Minute))
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+	})
 
 	It("a SubOperatorConfig alone removes the operator and keeps custom resources and CRDs", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -130,12 +130,12 @@ var _ = Describe("Deleting", func() {
 		thing := s.instance(namespace, "one")
 		Create(ctx, thing)
 		Remove(ctx, defaultSOC(oc))
-		Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(oc))).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
 		ExpectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "", false)
-		Get(ctx, NewWithT(GinkgoT()), thing)
-		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse())
-	}, NodeTimeout(2*time.Minute))
+		Get(ctx, Default, thing)
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(Default)).To(BeFalse())
+	})
 
 	It("by force what the SubOperatorConfig stands on lets it go, after a grace for running playbooks", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -150,25 +150,25 @@ var _ = Describe("Deleting", func() {
 		Remove(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "", false)
 		Patch(ctx, oc, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonTerminating), WithMessage(s.kind+" "+namespace+"/one")))
-		Eventually(Gone(ctx, soc)).WithContext(ctx).WithTimeout(140 * time.Second).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).WithTimeout(ClientTimeout).Should(BeTrue())
 		AddReportEntry("a SubOperatorConfig without its OperatorCollection went after", time.Since(began).Round(time.Second).String())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		Get(ctx, NewWithT(GinkgoT()), thing)
+		Get(ctx, Default, thing)
 		Expect(thing.GetDeletionTimestamp()).To(BeNil())
 		crd := customResourceDefinition(s.crdName())
-		Consistently(Gone(ctx, crd)).WithContext(ctx).Should(BeFalse())
+		Consistently(ctx, Gone(ctx, crd)).Should(BeFalse())
 
 		Remove(ctx, thing)
 		Remove(ctx, crd)
-	}, NodeTimeout(4*time.Minute))
+	})
 })
 
 // expectNothingLeft checks that an installation left neither objects nor CRDs, but for what is given.
 func expectNothingLeft(ctx context.Context, namespace string, s *sample, but ...string) {
 	GinkgoHelper()
 	Expect(madeIn(ctx, namespace)).To(ConsistOf(but))
-	Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
 }

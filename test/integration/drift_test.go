@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -29,51 +28,50 @@ var _ = Describe("Drift", func() {
 			&corev1.ServiceAccount{ObjectMeta: meta("")}, &rbacv1.Role{ObjectMeta: meta("")},
 			&rbacv1.RoleBinding{ObjectMeta: meta("")}, customResourceDefinition(s.crdName()),
 		} {
-			uid := Live(ctx, NewWithT(GinkgoT()), object).GetUID()
+			uid := Live(ctx, Default, object).GetUID()
 			Remove(ctx, object)
-			Eventually(func(g Gomega) { g.Expect(Live(ctx, g, object).GetUID()).NotTo(Equal(uid)) }).
-				WithContext(ctx).Should(Succeed(), "%T", object)
+			Eventually(ctx, func(g Gomega) { g.Expect(Live(ctx, g, object).GetUID()).NotTo(Equal(uid)) }).Should(Succeed(), "%T", object)
 		}
 		ExpectReady(ctx, oc)
 
 		By("changing edited objects back")
 		operator := deployment(namespace, s.operator())
 		Patch(ctx, operator, `{"metadata":{"labels":{"team":"blue","operator-name":"other"}},"spec":{"replicas":3}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, operator)
 			g.Expect(operator.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
 			g.Expect(operator.Labels).To(And(HaveKeyWithValue("operator-name", s.name), HaveKeyWithValue("team", "blue")))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		role := &rbacv1.Role{ObjectMeta: meta("")}
-		Get(ctx, NewWithT(GinkgoT()), role)
+		Get(ctx, Default, role)
 		rules := role.Rules
 		Patch(ctx, role, `{"rules":[{"apiGroups":["*"],"resources":["*"],"verbs":["*"]}]}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, role)
 			g.Expect(role.Rules).To(Equal(rules))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		config := &corev1.ConfigMap{ObjectMeta: meta("-runtime")}
 		Patch(ctx, config, `{"data":{"digest":"sha256:bad","more":"mine"}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, config)
 			g.Expect(config.Data).To(HaveKeyWithValue("digest", oc.Spec.Digest))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("repairing the CRD, with what a user added to its metadata")
 		crd := customResourceDefinition(s.crdName())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, crd)
 			crd.Labels["team"] = "blue"
 			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "changed"
 			g.Expect(K8s.Update(ctx, crd)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(func(g Gomega) {
+		}).Should(Succeed())
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, crd)
 			g.Expect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description).NotTo(Equal("changed"))
 			g.Expect(crd.Labels).To(HaveKeyWithValue("team", "blue"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+	})
 })

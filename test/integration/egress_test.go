@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -68,42 +67,42 @@ var _ = Describe("Egress of an operator's pods", func() {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		Expect(allowed(ctx, namespace, s)(NewWithT(GinkgoT()))).To(BeNil())
+		Expect(allowed(ctx, namespace, s)(Default)).To(BeNil())
 		operator := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		generation := operator.Generation
 
 		Patch(ctx, oc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32","ports":[6443]}]}}}}`)
-		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(always()...))
+		Eventually(ctx, allowed(ctx, namespace, s)).Should(ConsistOf(always()...))
 
 		By("letting an endpoint through that has an address")
 		Create(ctx, newEndpoint(namespace, "lpar1", server))
 		lpar1 := "127.0.0.1/32 TCP " + strconv.Itoa(int(server.port))
-		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(append(always(), lpar1)...))
-		Expect(warnings(ctx, soc)(NewWithT(GinkgoT()))).To(BeEmpty())
+		Eventually(ctx, allowed(ctx, namespace, s)).Should(ConsistOf(append(always(), lpar1)...))
+		Expect(warnings(ctx, soc)(Default)).To(BeEmpty())
 
 		By("warning of an endpoint that has a host name")
 		lpar2 := newEndpoint(namespace, "lpar2", server)
 		lpar2.Spec.Host = "localhost"
 		Create(ctx, lpar2)
-		Eventually(warnings(ctx, soc)).WithContext(ctx).Should(ConsistOf(
+		Eventually(ctx, warnings(ctx, soc)).Should(ConsistOf(
 			And(ContainSubstring(`ZosEndpoint "lpar2" has a host name`), ContainSubstring("runtime.networkPolicy.allowTo"))))
-		Expect(allowed(ctx, namespace, s)(NewWithT(GinkgoT()))).To(ConsistOf(append(always(), lpar1)...))
+		Expect(allowed(ctx, namespace, s)(Default)).To(ConsistOf(append(always(), lpar1)...))
 		ExpectReady(ctx, soc)
 
 		By("closing what was removed")
 		Remove(ctx, newEndpoint(namespace, "lpar1", server))
 		Remove(ctx, lpar2)
-		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(ConsistOf(always()...))
-		Eventually(warnings(ctx, soc)).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, allowed(ctx, namespace, s)).Should(ConsistOf(always()...))
+		Eventually(ctx, warnings(ctx, soc)).Should(BeEmpty())
 
 		By("being lifted by the SubOperatorConfig, which has the last word")
 		Patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{}}}}`)
-		Eventually(allowed(ctx, namespace, s)).WithContext(ctx).Should(BeNil())
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Eventually(ctx, allowed(ctx, namespace, s)).Should(BeNil())
+		Get(ctx, Default, operator)
 		Expect(operator.Generation).To(Equal(generation))
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	DescribeTable("is not limited by what cannot work", func(ctx context.Context, policy v2beta2.NetworkPolicySpec, message string) {
 		runtime := &v2beta2.RuntimeSpec{NetworkPolicy: &policy}
@@ -113,25 +112,25 @@ var _ = Describe("Egress of an operator's pods", func() {
 			Expect(K8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
 		}
 	},
-		Entry("without the API server", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressRestricted}, "the API server"),
-		Entry("with a list that limits nothing", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{AllowTo: apiServer}, "without egress Restricted"),
-		Entry("an unknown word", NodeTimeout(time.Minute), v2beta2.NetworkPolicySpec{Egress: "Some", AllowTo: apiServer}, "networkPolicy.egress"),
-		Entry("a host name", NodeTimeout(time.Minute), to("lpar1.example"), "must be a network such as"),
-		Entry("an address without a prefix", NodeTimeout(time.Minute), to("192.0.2.1"), "must be a network such as"),
-		Entry("a network that could be meant otherwise", NodeTimeout(time.Minute), to("192.0.2.1/24"), "must be a network such as"),
-		Entry("an address with leading zeros", NodeTimeout(time.Minute), to("010.0.0.1/32"), "must be a network such as"),
-		Entry("nothing", NodeTimeout(time.Minute), to(""), "networkPolicy.allowTo[0].cidr"),
-		Entry("a port that is none", NodeTimeout(time.Minute), to("192.0.2.1/32", 70000), "networkPolicy.allowTo[0].ports[0]"),
+		Entry("without the API server", v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressRestricted}, "the API server"),
+		Entry("with a list that limits nothing", v2beta2.NetworkPolicySpec{AllowTo: apiServer}, "without egress Restricted"),
+		Entry("an unknown word", v2beta2.NetworkPolicySpec{Egress: "Some", AllowTo: apiServer}, "networkPolicy.egress"),
+		Entry("a host name", to("lpar1.example"), "must be a network such as"),
+		Entry("an address without a prefix", to("192.0.2.1"), "must be a network such as"),
+		Entry("a network that could be meant otherwise", to("192.0.2.1/24"), "must be a network such as"),
+		Entry("an address with leading zeros", to("010.0.0.1/32"), "must be a network such as"),
+		Entry("nothing", to(""), "networkPolicy.allowTo[0].cidr"),
+		Entry("a port that is none", to("192.0.2.1/32", 70000), "networkPolicy.allowTo[0].ports[0]"),
 	)
 
 	DescribeTable("is limited by", func(ctx context.Context, policy v2beta2.NetworkPolicySpec) {
 		oc := newCollection("default", "accepted", v2beta2.OperatorCollectionSpec{Runtime: &v2beta2.RuntimeSpec{NetworkPolicy: &policy}})
 		Expect(K8s.Create(ctx, oc, client.DryRunAll)).To(Succeed())
 	},
-		Entry("a network", NodeTimeout(time.Minute), to("10.0.0.0/8", 443)),
-		Entry("one address", NodeTimeout(time.Minute), to("192.0.2.1/32")),
-		Entry("a network of IPv6", NodeTimeout(time.Minute), to("2001:db8::/64", 22, 6443)),
-		Entry("ports alone", NodeTimeout(time.Minute), to("0.0.0.0/0", 443)),
+		Entry("a network", to("10.0.0.0/8", 443)),
+		Entry("one address", to("192.0.2.1/32")),
+		Entry("a network of IPv6", to("2001:db8::/64", 22, 6443)),
+		Entry("ports alone", to("0.0.0.0/0", 443)),
 	)
 })
 

@@ -34,20 +34,20 @@ var _ = Describe("A ZosEndpoint", func() {
 		first := server.hostKey()
 		endpoint := newEndpoint(newNamespace(ctx), "lpar1", server)
 		Create(ctx, endpoint)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).
 			Should(And(ConditionTrue(), WithMessage(ssh.FingerprintSHA256(server.signer.PublicKey()))))
 		ExpectReady(ctx, endpoint)
-		Get(ctx, NewWithT(GinkgoT()), endpoint)
+		Get(ctx, Default, endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
 		Expect(endpoint.Status.PinnedFor).To(Equal(server.address()))
 		Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
 
 		By("noticing another key, and keeping the pinned one")
 		server.replaceKey(newSigner())
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonHostKeyMismatch),
 			WithMessage(ssh.FingerprintSHA256(server.signer.PublicKey())), WithMessage("spec.hostKeys")))
-		Get(ctx, NewWithT(GinkgoT()), endpoint)
+		Get(ctx, Default, endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{first}))
 		attack.Repelled("Secrets and hosts", "show another host key after the first was pinned", "the pinned one is kept", seen(ctx, endpoint, v2beta2.ConditionReachable))
 		ExpectReady(ctx, endpoint) // Reachable is separate: it says nothing about the endpoint being accepted.
@@ -56,30 +56,30 @@ var _ = Describe("A ZosEndpoint", func() {
 		second, err := json.Marshal(server.hostKey() + " a comment")
 		Expect(err).NotTo(HaveOccurred())
 		Patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"hostKeys":[%s]}}`, second))
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), endpoint)
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(ConditionTrue())
+		Get(ctx, Default, endpoint)
 		Expect(endpoint.Status.HostKeys).To(BeEmpty(), "nothing is pinned when the user says which key it is")
 
 		By("being unreachable while it is down, and reachable again by itself")
 		server.down()
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable), WithMessage(server.address()), WithMessage("refused")))
 		server.up()
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Expect(server.logons.Load()).To(BeZero(), "a probe never logs on")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("pins anew when it moves, and never carries a key over to another host", attack.Label, func(ctx context.Context) {
 		one, two := startSSHServer(), startSSHServer()
 		endpoint := newEndpoint(newNamespace(ctx), "lpar1", one)
 		Create(ctx, endpoint)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Patch(ctx, endpoint, fmt.Sprintf(`{"spec":{"port":%d}}`, two.port))
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(two.address())))
-		Get(ctx, NewWithT(GinkgoT()), endpoint)
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(And(ConditionTrue(), WithMessage(two.address())))
+		Get(ctx, Default, endpoint)
 		Expect(endpoint.Status.HostKeys).To(Equal([]string{two.hostKey()}))
 		attack.Repelled("Secrets and hosts", "have the key of one host accepted for another by moving an endpoint", "the pin is for one address", seen(ctx, endpoint, v2beta2.ConditionReachable))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("that accepts connections and never answers slows down its own namespace only", attack.Label, func(ctx context.Context) {
 		const tarpits = 60
@@ -88,34 +88,34 @@ var _ = Describe("A ZosEndpoint", func() {
 		for i := range tarpits {
 			Create(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", i), tarpit))
 		}
-		Eventually(tarpit.open.Load).WithContext(ctx).Should(BeNumerically(">", 8))
+		Eventually(ctx, tarpit.open.Load).Should(BeNumerically(">", 8))
 		ExpectReady(ctx, newEndpoint(attacker, fmt.Sprintf("tarpit-%d", tarpits-1), nil)) // Accepted, whenever it is probed.
 
 		By("probing others at once, and again")
 		begin := time.Now()
 		endpoint := newEndpoint(namespace, "lpar1", server)
 		Create(ctx, endpoint)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		server.replaceKey(newSigner())
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).Should(WithReason(v2beta2.ReasonHostKeyMismatch))
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).Should(WithReason(v2beta2.ReasonHostKeyMismatch))
 		took := time.Since(begin)
 		Expect(took).To(BeNumerically("<", soon))
 		// The tarpit may learn of the next connection before it learns that the one before has ended.
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			g.Eventually(tarpit.open.Load).WithTimeout(time.Second).Should(BeNumerically("<=", 16))
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(tarpit.open.Load).WithContext(ctx).Should(BeNumerically(">", 8))
+		}).Should(Succeed())
+		Eventually(ctx, tarpit.open.Load).Should(BeNumerically(">", 8))
 		attack.Repelled("Secrets and hosts", fmt.Sprintf("make %d endpoints whose host accepts connections and never answers", tarpits), "others are probed as usual",
 			fmt.Sprintf("%d probes wait for it; both of another namespace took %s; %s", tarpit.open.Load(), took.Round(time.Second), seen(ctx, endpoint, v2beta2.ConditionReachable)))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("of type local needs no host", func(ctx context.Context) {
 		endpoint := newEndpoint(newNamespace(ctx), "pod", nil)
 		endpoint.Spec.EndpointType = v2beta2.EndpointLocal
 		Create(ctx, endpoint)
 		ExpectReady(ctx, endpoint)
-		Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(WithMessage("own pod"))
-	}, NodeTimeout(time.Minute))
+		Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(Default)).To(WithMessage("own pod"))
+	})
 
 	DescribeTable("is Stalled when only its author can help, and names the field",
 		func(ctx context.Context, change func(*v2beta2.ZosEndpointSpec), reason, message string) {
@@ -123,27 +123,27 @@ var _ = Describe("A ZosEndpoint", func() {
 			change(&endpoint.Spec)
 			Create(ctx, endpoint)
 			ExpectFailure(ctx, endpoint, reason, message, true)
-			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(NewWithT(GinkgoT()))).To(ConditionAbsent())
-			Get(ctx, NewWithT(GinkgoT()), endpoint)
+			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(Default)).To(ConditionAbsent())
+			Get(ctx, Default, endpoint)
 			Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseFailed))
 			Patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null,"runWindows":null}}`)
 			ExpectReady(ctx, endpoint)
 		},
-		Entry("a variable that is a number", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"a: b"`, `17`) },
+		Entry("a variable that is a number", func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"a: b"`, `17`) },
 			v2beta2.ReasonInvalidVariables, "variables[1]"),
-		Entry("a variable without a value", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"just text"`) },
+		Entry("a variable without a value", func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"just text"`) },
 			v2beta2.ReasonInvalidVariables, "variables[0]"),
-		Entry("a host key that is none", NodeTimeout(time.Minute), func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"ssh-rsa nonsense"} },
+		Entry("a host key that is none", func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"ssh-rsa nonsense"} },
 			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
-		Entry("a host key with the host before it", NodeTimeout(time.Minute),
+		Entry("a host key with the host before it",
 			func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"lpar1.example " + publicKey(newSigner())} },
 			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
-		Entry("a run window whose schedule is none", NodeTimeout(time.Minute),
+		Entry("a run window whose schedule is none",
 			func(s *v2beta2.ZosEndpointSpec) {
 				s.RunWindows = []v2beta2.RunWindow{{Schedule: "at midnight", Duration: metav1.Duration{Duration: time.Hour}}}
 			},
 			v2beta2.ReasonInvalidRunWindows, "spec.runWindows[0]"),
-		Entry("several items", NodeTimeout(time.Minute),
+		Entry("several items",
 			func(s *v2beta2.ZosEndpointSpec) {
 				window := v2beta2.RunWindow{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: time.Hour}}
 				wrong := window
@@ -190,7 +190,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}, Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal},
 		})
 		oc := installSample(ctx, namespace, s)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(
 			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_passphrase", passphrase),
 			HaveKeyWithValue("lpar2.example_password", password), Not(HaveKey("lpar2.example_key")),
 			HaveKeyWithValue("lpar1_known_hosts", fmt.Sprintf("[%s]:%d %s\n", server.host, server.port, server.hostKey())),
@@ -198,32 +198,32 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			Not(HaveKey("lpar1_refusal")), Not(HaveKey("lpar2.example_refusal")),
 		))
 		var vars map[string]any
-		Expect(json.Unmarshal([]byte(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))["lpar1_vars.yaml"]), &vars)).To(Succeed())
+		Expect(json.Unmarshal([]byte(secretOf(ctx, namespace, s)(Default)["lpar1_vars.yaml"]), &vars)).To(Succeed())
 		Expect(vars).To(Equal(map[string]any{
 			"ansible_host": server.host, "ansible_port": float64(server.port), "ansible_user": "IBMUSER",
 			"pyz": "/usr/lpp/IBM/cyp", "ansible_python_interpreter": "{{ pyz }}/bin/python3",
 		}))
 		operator := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 
 		By("following a rotated key, a changed variable, a new and a removed endpoint")
 		rotated := SecretValue("rotated private key")
 		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}},
 			fmt.Sprintf(`{"stringData":{"ssh-privatekey":%q}}`, rotated))
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_key", rotated))
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_key", rotated))
 		Patch(ctx, lpar1, `{"spec":{"variables":["pyz=/new"]}}`)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"/new"`)))
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"/new"`)))
 		Create(ctx, newEndpoint(namespace, "lpar3", server))
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar3_refusal", HavePrefix("CredentialMissing: ")))
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar3_refusal", HavePrefix("CredentialMissing: ")))
 		Remove(ctx, lpar2)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(ContainElement(password))
+		Eventually(ctx, secretOf(ctx, namespace, s)).ShouldNot(ContainElement(password))
 		generation := operator.Generation
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		Expect(operator.Generation).To(Equal(generation))
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), lpar1)
+		Get(ctx, Default, lpar1)
 		Expect(lpar1.Status.SubOperatorConfigs).To(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("follows changes also while the operator cannot be changed", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
@@ -239,11 +239,11 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		endpoint := newEndpoint(namespace, "lpar1", server)
 		endpoint.Spec.CredentialName = credential.Name
 		Create(ctx, credential, endpoint)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", key))
+		Eventually(ctx, secretOf(ctx, namespace, s)).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", key))
 		Remove(ctx, endpoint)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
+		Eventually(ctx, secretOf(ctx, namespace, s)).WithTimeout(soon).Should(BeEmpty())
 		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("holds only the endpoints that the mapping names, with the mapping's credentials, and none for an empty list", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
@@ -257,12 +257,12 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		})
 		Create(ctx, soc)
 		installSample(ctx, namespace, s)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(
 			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"MINE"`)), Not(HaveKey("lpar2_vars.yaml"))))
 		Patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[]}]}}`, namespace))
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(BeEmpty())
 		ExpectReady(ctx, soc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("identifies a credential in the same way for all installations, with a key that only the manager has", attack.Label, func(ctx context.Context) {
 		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
@@ -290,12 +290,12 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		key := managerKey(ctx)
 		id := key.In(namespace).Credential("IBMUSER", nil, nil, []byte(password))
 		same := HaveKeyWithValue("lpar1_credential", id)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(
 			And(same, HaveKey("lpar2_credential"), HaveKeyWithValue("lpar3_credential", id)), "also with the user ID of a variable")
-		Eventually(secretOf(ctx, other, s)).WithContext(ctx).Should(And(same, HaveKey("lpar2_credential")))
-		data := secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		Eventually(ctx, secretOf(ctx, other, s)).Should(And(same, HaveKey("lpar2_credential")))
+		data := secretOf(ctx, namespace, s)(Default)
 		Expect(data["lpar2_credential"]).NotTo(Equal(data["lpar1_credential"]), "the password is another one")
-		Eventually(func(g Gomega) map[string][]byte { return LiveState(ctx, g, lpar1).Data }).WithContext(ctx).
+		Eventually(ctx, func(g Gomega) map[string][]byte { return LiveState(ctx, g, lpar1).Data }).
 			Should(And(HaveLen(1), HaveKey("state.json")))
 		for _, namespace := range []string{namespace, other} {
 			for _, object := range listObjects(ctx, &corev1.SecretList{}, client.InNamespace(namespace)) {
@@ -306,7 +306,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		}
 		attack.Repelled("Secrets and hosts", "test guesses of another installation's password against the shared state", "no operator has the key of the hashes",
 			"the key is in no Secret of the namespaces with operators, and the state has only state.json")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("lets runs use personal credentials, and never holds a shared one instead", attack.Label, func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
@@ -322,7 +322,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Create(ctx, endpoint, soc)
 		installSample(ctx, namespace, s)
 		ExpectReady(ctx, soc)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(And(
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(
 			HaveKeyWithValue("lpar1_personal", HaveLen(32)), HaveKey("lpar1_known_hosts"), Not(HaveKey("lpar1_refusal")),
 			Not(HaveKey("lpar1_key")), Not(ContainElement(key)), Not(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring("SHARED")))))
 		account := "system:serviceaccount:" + namespace + ":" + s.operator()
@@ -331,7 +331,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Expect(may(ctx, account, "default", "get", "secrets", "")).To(BeFalse())
 		attack.Repelled("Secrets and hosts", "run with the shared key where personal credentials are asked for", "the operator does not have it",
 			"the Secret with the endpoints has no key")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	DescribeTable("refuses runs with a credential that cannot be used, and status says why",
 		func(ctx context.Context, secret *corev1.Secret, message string) {
@@ -344,12 +344,12 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 				Create(ctx, secret)
 			}
 			oc := importSample(ctx, namespace, s)
-			Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(
+			Eventually(ctx, secretOf(ctx, namespace, s)).Should(
 				HaveKeyWithValue("lpar1_refusal", And(HavePrefix("CredentialInvalid: "), ContainSubstring(message))))
 			makeAvailable(ctx, namespace, s.operator())
 			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonCredentialInvalid, message, false)
 			ExpectFailure(ctx, oc, v2beta2.ReasonCredentialInvalid, message, false)
-			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).NotTo(Or(HaveKey("lpar1_key"), HaveKey("lpar1_password")))
+			Expect(secretOf(ctx, namespace, s)(Default)).NotTo(Or(HaveKey("lpar1_key"), HaveKey("lpar1_password")))
 
 			By("healing with a Secret that is right")
 			if secret != nil {
@@ -360,15 +360,15 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("late private key")},
 			})
 			ExpectReady(ctx, oc)
-			Expect(secretOf(ctx, namespace, s)(NewWithT(GinkgoT()))).To(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))))
+			Expect(secretOf(ctx, namespace, s)(Default)).To(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))))
 		},
-		Entry("that is missing", NodeTimeout(2*time.Minute), nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
-		Entry("that is not marked as one", NodeTimeout(2*time.Minute),
+		Entry("that is missing", nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
+		Entry("that is not marked as one",
 			&corev1.Secret{StringData: map[string]string{"username": "u", "password": SecretValue("password of another")}}, "is not a credential"),
-		Entry("that has no user name", NodeTimeout(2*time.Minute), &corev1.Secret{
+		Entry("that has no user name", &corev1.Secret{
 			Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"ssh-privatekey": SecretValue("key without user")},
 		}, "has no key username"),
-		Entry("that has both key and password", NodeTimeout(2*time.Minute), &corev1.Secret{
+		Entry("that has both key and password", &corev1.Secret{
 			Type:       corev1.SecretTypeSSHAuth,
 			StringData: map[string]string{"username": "u", "ssh-privatekey": SecretValue("one key"), "password": SecretValue("one password")},
 		}, "keep one"),
@@ -388,16 +388,16 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		local.Spec.EndpointType = v2beta2.EndpointLocal
 		Create(ctx, local)
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("refuses runs against a host whose key is not known yet", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		server.down()
 		Create(ctx, newEndpoint(namespace, "lpar1", server))
 		installSample(ctx, namespace, s)
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_refusal", HavePrefix("HostKeyUnknown: ")))
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_refusal", HavePrefix("HostKeyUnknown: ")))
 		server.up()
-		Eventually(secretOf(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("lpar1_refusal", Not(HavePrefix("HostKeyUnknown: "))))
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_refusal", Not(HavePrefix("HostKeyUnknown: "))))
 		Expect(strings.HasPrefix(server.hostKey(), "ssh-ed25519 ")).To(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+	})
 })

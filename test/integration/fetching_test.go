@@ -172,9 +172,9 @@ var _ = Describe("A download", func() {
 
 		By("importing when all is right")
 		Patch(ctx, secret, fmt.Sprintf(`{"stringData":{"ca.crt":%q}}`, encode(ours.certificate)))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		expectSecrecy(ctx, namespace)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("takes neither token nor client certificate to another host that it is redirected to", attack.Label, func(ctx context.Context) {
 		namespace, s, ours := newNamespace(ctx), newSample(), newAuthority()
@@ -195,7 +195,7 @@ var _ = Describe("A download", func() {
 		Create(ctx, ours.downloadSecret(namespace, map[string]string{"token": token}))
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive), CredentialsSecret: "download"})
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(first).To(Receive(Equal(request{"Bearer " + token, 1})))
 		var got request
 		Expect(second).To(Receive(&got))
@@ -203,7 +203,7 @@ var _ = Describe("A download", func() {
 		expectSecrecy(ctx, namespace)
 		attack.Repelled("Fetching", "redirect a download with token and client certificate to another host", "neither goes there",
 			fmt.Sprintf("the other host got the header Authorization %q and %d certificates", got.authorization, got.certificates))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("that never ends holds up nobody but who asked for it", attack.Label, func(ctx context.Context) {
 		const each = 20 // Many more than the manager works on at once.
@@ -223,7 +223,7 @@ var _ = Describe("A download", func() {
 				Create(ctx, newCollection(attacker, fmt.Sprintf("endless-%d", i), unverified(endless)))
 			}
 		}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			waiting := 0
 			for _, attacker := range attackers {
 				for i := range each {
@@ -234,7 +234,7 @@ var _ = Describe("A download", func() {
 				}
 			}
 			g.Expect(waiting + int(open.Load())).To(Equal(len(attackers) * each))
-		}).WithContext(ctx).Should(Succeed(), "each downloads or waits its turn")
+		}).Should(Succeed(), "each downloads or waits its turn")
 		downloads := open.Load()
 
 		By("importing and installing another collection")
@@ -242,10 +242,10 @@ var _ = Describe("A download", func() {
 		other := installSample(ctx, newNamespace(ctx), newSample())
 		By("telling of an operator that goes away and comes back")
 		operator := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		operator.Status = appsv1.DeploymentStatus{ObservedGeneration: operator.Generation}
 		Expect(K8s.Status().Update(ctx, operator)).To(Succeed())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		took := time.Since(begin)
@@ -253,7 +253,7 @@ var _ = Describe("A download", func() {
 		Expect(open.Load()).To(Equal(downloads), "all of it while they downloaded")
 		attack.Repelled("Fetching", fmt.Sprintf("name a server that never ends its answers in %d OperatorCollections of %d namespaces", len(attackers)*each, len(attackers)),
 			"others import, install and see changes as usual", fmt.Sprintf("%d of them download; all that others did took %s; %s", downloads, took.Round(time.Second), seen(ctx, other)))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("is not repeated without spec.interval, and with it costs one request and no write while nothing changes", Slow, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -261,32 +261,32 @@ var _ = Describe("A download", func() {
 		source := newOrigin(archive)
 		oc := newCollection(namespace, "oc", unverified(source.url))
 		Create(ctx, oc)
-		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal("200 ")))
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, source.answers).Should(Receive(Equal("200 ")))
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.ETag).To(Equal(`"` + DigestOf(archive) + `"`))
 		Patch(ctx, oc, `{"spec":{"runtime":{"env":[{"name":"LANG","value":"C"}]}}}`)
-		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).Should(
+		Eventually(ctx, podTemplateOf(ctx, namespace, s)).Should(
 			HaveField("Spec.Containers", ContainElement(HaveField("Env", ContainElement(HaveField("Name", "LANG"))))))
-		Consistently(source.answers).WithContext(ctx).ShouldNot(Receive())
+		Consistently(ctx, source.answers).ShouldNot(Receive())
 
 		By("asking at once when the interval is set, and again after it")
 		conditional := fmt.Sprintf(`304 "%s"`, DigestOf(archive))
 		Patch(ctx, oc, `{"spec":{"interval":"1m"}}`)
-		Eventually(source.answers).WithContext(ctx).Should(Receive(Equal(conditional)))
+		Eventually(ctx, source.answers).Should(Receive(Equal(conditional)))
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, defaultSOC(oc))
 		ExpectReady(ctx, oc)
 		var mark *auditMark
 		// Ready comes before the last events and the roll-up of the OperatorCollection.
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			mark = markAudit()
 			g.Consistently(mark.writesIn(namespace)).WithTimeout(3 * time.Second).Should(BeEmpty())
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(Equal(conditional)))
-		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
+		}).Should(Succeed())
+		Eventually(ctx, source.answers).WithTimeout(InstallTimeout).Should(Receive(Equal(conditional)))
+		Consistently(ctx, mark.writesIn(namespace)).Should(BeEmpty())
 		Expect(source.answers).NotTo(Receive())
 
 		By("a server that ignores what it is asked")
@@ -295,9 +295,9 @@ var _ = Describe("A download", func() {
 			_, _ = w.Write(archive)
 		})
 		mark = markAudit()
-		Eventually(source.answers).WithContext(ctx).WithTimeout(75 * time.Second).Should(Receive(HavePrefix("200 ")))
-		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
-	}, NodeTimeout(5*time.Minute))
+		Eventually(ctx, source.answers).WithTimeout(InstallTimeout).Should(Receive(HavePrefix("200 ")))
+		Consistently(ctx, mark.writesIn(namespace)).Should(BeEmpty())
+	})
 
 	It("with spec.interval upgrades when the origin changed, never to something older or unproven, and goes on when it is away", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -306,7 +306,7 @@ var _ = Describe("A download", func() {
 		spec.Interval = &metav1.Duration{Duration: time.Hour}
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		hours := 1
@@ -320,7 +320,7 @@ var _ = Describe("A download", func() {
 		source.publish(newer)
 		look()
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Digest", DigestOf(newer)), HaveField("ETag", ContainSubstring(DigestOf(newer))))))
 
 		By("refusing an older version")
@@ -330,22 +330,22 @@ var _ = Describe("A download", func() {
 		look()
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, "0.9.0", false)
 		attack.Repelled("Fetching", "put an older version in the place of the installed one", "what is installed stays", seen(ctx, oc))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(newer)))
-		Eventually(theManager.storedArchives).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(older), "sha256:"))), "a refused archive is not kept")
+		Eventually(ctx, theManager.storedArchives).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(older), "sha256:"))), "a refused archive is not kept")
 
 		By("going on with a warning while the origin is away")
 		source.answer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 		look()
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("503")))
 
 		By("asking for nothing else while the imported archive is pinned")
 		source.publish(newer)
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(newer)))
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Warnings).To(BeEmpty())
 		s.version = "1.2.0"
 		source.publish(s.archive())
@@ -359,9 +359,9 @@ var _ = Describe("A download", func() {
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(older)))
 		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, DigestOf(s.archive()), false)
 		attack.Repelled("Fetching", "put another archive in the place of the pinned one", "what is installed stays", seen(ctx, oc))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Collection.Version).To(Equal("1.1.0"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	DescribeTable("is not looked at with an interval that is none or too short",
 		func(ctx context.Context, interval string) {
@@ -370,11 +370,11 @@ var _ = Describe("A download", func() {
 			Expect(TryPatch(ctx, newCollection(namespace, "oc", unverified("")), fmt.Sprintf(`{"spec":{"interval":%q}}`, interval))).
 				To(MatchError(ContainSubstring("spec.interval")))
 		},
-		Entry("a second less", NodeTimeout(time.Minute), "59s"),
-		Entry("nothing", NodeTimeout(time.Minute), "0s"),
-		Entry("the past", NodeTimeout(time.Minute), "-1h"),
-		Entry("a word", NodeTimeout(time.Minute), "daily"),
-		Entry("a lot", NodeTimeout(time.Minute), strings.Repeat("9", 400)+"h"),
+		Entry("a second less", "59s"),
+		Entry("nothing", "0s"),
+		Entry("the past", "-1h"),
+		Entry("a word", "daily"),
+		Entry("a lot", strings.Repeat("9", 400)+"h"),
 	)
 
 	It("and a probe go to no local address unless the administrator allows it", attack.Label, func(ctx context.Context) {
@@ -383,10 +383,10 @@ var _ = Describe("A download", func() {
 		oc, endpoint := newCollection(namespace, "oc", s.pinned()), newEndpoint(namespace, "lpar1", startSSHServer())
 		Create(ctx, oc, endpoint)
 		ExpectFailure(ctx, oc, v2beta2.ReasonSourceForbidden, "a loopback address", false)
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostForbidden), WithMessage("a loopback address")))
 		ExpectReady(ctx, endpoint)
-		Get(ctx, NewWithT(GinkgoT()), endpoint)
+		Get(ctx, Default, endpoint)
 		Expect(endpoint.Status.HostKeys).To(BeEmpty())
 		attack.Repelled("Fetching", "download from a loopback address", "no connection", seen(ctx, oc))
 		attack.Repelled("Secrets and hosts", "scan the manager's own pod by an endpoint with a loopback address", "no connection", seen(ctx, endpoint, v2beta2.ConditionReachable))
@@ -399,7 +399,7 @@ var _ = Describe("A download", func() {
 			scan := newEndpoint(namespace, fmt.Sprintf("scan%d", i), nil)
 			scan.Spec.Host = row.host
 			Create(ctx, scan)
-			Eventually(Condition(ctx, scan, v2beta2.ConditionReachable)).WithContext(ctx).
+			Eventually(ctx, Condition(ctx, scan, v2beta2.ConditionReachable)).
 				Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostForbidden), WithMessage(row.message)), row.host)
 			attack.Repelled("Secrets and hosts", "probe "+row.host, "no connection", seen(ctx, scan, v2beta2.ConditionReachable))
 		}
@@ -407,7 +407,7 @@ var _ = Describe("A download", func() {
 		Create(ctx, metadata)
 		ExpectFailure(ctx, metadata, v2beta2.ReasonSourceForbidden, "a cloud metadata service", false)
 		attack.Repelled("Fetching", "download from a cloud's metadata service", "no connection", seen(ctx, metadata))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("and a probe keep to the networks, and a download to the URLs, that the administrator allows", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -430,9 +430,9 @@ var _ = Describe("A download", func() {
 		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
 		endpoint.Spec.Host = "127.0.0.2"
 		Create(ctx, oc, endpoint)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostForbidden), WithMessage("the forbidden network 127.0.0.2/32")))
 		attack.Repelled("Secrets and hosts", "probe a network that the administrator forbids", "no connection", seen(ctx, endpoint, v2beta2.ConditionReachable))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

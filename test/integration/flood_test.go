@@ -50,7 +50,7 @@ var _ = Describe("In a flood", Serial, Label("flood"), func() {
 		}
 		f := &flood{size: size}
 		f.run(ctx)
-	}, NodeTimeout(55*time.Minute))
+	})
 })
 
 // scaled is a number of the full flood at the present size.
@@ -132,7 +132,7 @@ func (f *flood) install(ctx context.Context) time.Duration {
 	oc := newCollection(namespace, "oc", s.pinned())
 	begin := time.Now()
 	Create(ctx, oc)
-	Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(50 * time.Millisecond).Should(BeFalse())
+	Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(5 * time.Minute).WithPolling(50 * time.Millisecond).Should(BeFalse())
 	took := time.Since(begin)
 	Remove(ctx, oc)
 	return took
@@ -281,7 +281,7 @@ func (f *flood) downloads(ctx context.Context) func(context.Context) {
 	s := newSample()
 	s.files = map[string]string{"large.txt": noise(10 << 20)}
 	oc := importSample(ctx, newNamespace(ctx), s)
-	Get(ctx, NewWithT(GinkgoT()), oc)
+	Get(ctx, Default, oc)
 	path := "/artifacts/sha256/" + strings.TrimPrefix(oc.Status.Artifact.Digest, "sha256:") + ".tar.gz"
 	return func(ctx context.Context) {
 		connections := stallDownloads(context.WithoutCancel(ctx), theManager.artifactAddress, path, f.scaled(5000))
@@ -302,7 +302,7 @@ func (f *flood) annotations(ctx context.Context) func(context.Context) {
 		all = append(all, oc)
 	}
 	for _, oc := range all {
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithTimeout(3 * time.Minute).Should(ConditionTrue())
 	}
 	return func(ctx context.Context) {
 		touched := 0

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -31,7 +30,7 @@ var _ = Describe("An object that somebody else made", func() {
 		oc := importSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, `ConfigMap "`+namespace+"/"+foreign.Name+`"`, false)
-		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage(`ServiceAccount "`), "all of them are named")
+		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(Default)).To(WithMessage(`ServiceAccount "`), "all of them are named")
 		ExpectFailure(ctx, oc, v2beta2.ReasonForeignObject, foreign.Name, false)
 		Expect(madeIn(ctx, namespace)).To(ConsistOf(
 			"SubOperatorConfig/oc-soc", "ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
@@ -40,8 +39,8 @@ var _ = Describe("An object that somebody else made", func() {
 
 		By("staying when the collection is deleted")
 		removeCollections(ctx, namespace)
-		Get(ctx, NewWithT(GinkgoT()), foreign)
+		Get(ctx, Default, foreign)
 		Expect(foreign.ResourceVersion).To(Equal(version))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("ConfigMap/"+foreign.Name, "ServiceAccount/"+account.Name))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -64,7 +63,7 @@ func (t gitOpsTool) apply(ctx context.Context, manifest *unstructured.Unstructur
 func (t gitOpsTool) expectNoDifference(ctx context.Context, manifests ...*unstructured.Unstructured) {
 	GinkgoHelper()
 	for _, manifest := range manifests {
-		live := Live(ctx, NewWithT(GinkgoT()), manifest)
+		live := Live(ctx, Default, manifest)
 		wouldBe := t.apply(ctx, manifest, client.DryRunAll)
 		wouldBe.SetManagedFields(nil)
 		seen := live.DeepCopy()
@@ -79,7 +78,7 @@ func (t gitOpsTool) expectUnmarked(ctx context.Context, s *sample, namespaces ..
 	GinkgoHelper()
 	marks := slices.Concat(slices.Collect(maps.Keys(t.labels)), slices.Collect(maps.Keys(t.annotations)))
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: s.crdName()}}
-	Get(ctx, NewWithT(GinkgoT()), crd)
+	Get(ctx, Default, crd)
 	made := []client.Object{crd}
 	for _, namespace := range namespaces {
 		for _, list := range []client.ObjectList{
@@ -111,24 +110,24 @@ var _ = Describe("A GitOps tool", func() {
 			tool.apply(ctx, oc)
 
 			By("syncing a wave after the manager has made a default for another namespace")
-			Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+			Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 			ExpectHealth(ctx, "collection-installing", oc)
 			soc := defaultSOC(oc)
-			Eventually(annotationOf(ctx, soc, "zoscb.ibm.com/default")).WithContext(ctx).Should(Equal("true"))
+			Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(Equal("true"))
 			wanted := tool.manifest(newSOC(own, soc.Name, oc.GetName(), mapTo(other)...))
 			tool.apply(ctx, wanted)
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, soc)
 				g.Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
 				g.Expect(soc.Spec.Mapping).To(Equal(mapTo(other)))
-			}).WithContext(ctx).Should(Succeed())
-			Eventually(notes(ctx, soc, v2beta2.ReasonHandedOver)).WithContext(ctx).Should(ConsistOf(And(
+			}).Should(Succeed())
+			Eventually(ctx, notes(ctx, soc, v2beta2.ReasonHandedOver)).Should(ConsistOf(And(
 				HavePrefix(tool.manager+" has applied"), HaveSuffix("namespace %q, which the manifest does not map, was removed from spec.mapping", own))))
 			makeAvailable(ctx, other, s.operator())
 			ExpectReady(ctx, soc)
 			ExpectReady(ctx, oc)
 			ExpectReady(ctx, endpoint)
-			Eventually(Gone(ctx, deployment(own, s.operator()))).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, deployment(own, s.operator()))).Should(BeTrue())
 			ExpectHealth(ctx, "collection-ready", oc)
 			ExpectHealth(ctx, "config-ready", soc)
 			ExpectHealth(ctx, "endpoint-ready", endpoint)
@@ -150,7 +149,7 @@ var _ = Describe("A GitOps tool", func() {
 			Expect(mark.writesIn(own)()).To(BeEmpty())
 			Expect(mark.writesIn(other)()).To(BeEmpty())
 			tool.expectUnmarked(ctx, s, own, other)
-		}, NodeTimeout(2*time.Minute))
+		})
 	}
 
 	It("keeps what it applied over a default when there is another SubOperatorConfig", func(ctx context.Context) {
@@ -158,22 +157,22 @@ var _ = Describe("A GitOps tool", func() {
 		allowMapping(ctx, other, own)
 		oc := installSample(ctx, own, s)
 		soc := defaultSOC(oc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		made := soc.UID
 		same := tool.manifest(newSOC(own, soc.Name, oc.Name))
 		tool.apply(ctx, same)
 		second := newSOC(own, "second", oc.Name, mapTo(other)...)
 		Create(ctx, second)
-		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, second)
 		ExpectReady(ctx, oc)
 		expectRest(ctx)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.UID).To(Equal(made), "it was deleted")
 		Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
 		tool.expectNoDifference(ctx, same)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	for name, use := range map[string]func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection){
 		"runs": func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection) {
@@ -182,7 +181,7 @@ var _ = Describe("A GitOps tool", func() {
 		},
 		"has custom resources": func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection) {
 			Create(ctx, s.instance(namespace, "one"))
-			Eventually(Field(ctx, defaultSOC(oc), "status", "collection", "name")).WithContext(ctx).ShouldNot(BeEmpty())
+			Eventually(ctx, Field(ctx, defaultSOC(oc), "status", "collection", "name")).ShouldNot(BeEmpty())
 		},
 	} {
 		It("does not uninstall the operator of a default that "+name+" by applying another namespace", func(ctx context.Context) {
@@ -190,23 +189,23 @@ var _ = Describe("A GitOps tool", func() {
 			allowMapping(ctx, other, own)
 			oc := importSample(ctx, own, s)
 			soc, operator := defaultSOC(oc), deployment(own, s.operator())
-			Eventually(Gone(ctx, operator)).WithContext(ctx).Should(BeFalse())
-			installed := Live(ctx, NewWithT(GinkgoT()), operator).GetUID()
+			Eventually(ctx, Gone(ctx, operator)).Should(BeFalse())
+			installed := Live(ctx, Default, operator).GetUID()
 			use(ctx, own, s, oc)
 			wanted := tool.manifest(newSOC(own, soc.Name, oc.Name, mapTo(other)...))
 			tool.apply(ctx, wanted)
-			Eventually(annotationOf(ctx, soc, "zoscb.ibm.com/default")).WithContext(ctx).Should(BeEmpty())
-			Eventually(notes(ctx, soc, v2beta2.ReasonHandedOver)).WithContext(ctx).Should(ConsistOf(
+			Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(BeEmpty())
+			Eventually(ctx, notes(ctx, soc, v2beta2.ReasonHandedOver)).Should(ConsistOf(
 				ContainSubstring("namespace %q stays in spec.mapping, because its operator is in use", own)))
 			makeAvailable(ctx, own, s.operator())
 			makeAvailable(ctx, other, s.operator())
 			ExpectReady(ctx, soc)
-			Get(ctx, NewWithT(GinkgoT()), soc)
+			Get(ctx, Default, soc)
 			Expect(soc.Spec.Mapping).To(ConsistOf(mapTo(own, other)))
-			Expect(Live(ctx, NewWithT(GinkgoT()), operator).GetUID()).To(Equal(installed))
+			Expect(Live(ctx, Default, operator).GetUID()).To(Equal(installed))
 			expectRest(ctx)
 			tool.expectNoDifference(ctx, wanted)
-		}, NodeTimeout(2*time.Minute))
+		})
 	}
 
 	It("keeps the namespace of a default over which it applies no mapping", func(ctx context.Context) {
@@ -220,14 +219,14 @@ var _ = Describe("A GitOps tool", func() {
 				Expect(unstructured.SetNestedField(manifest.Object, mapping, "spec", "mapping")).To(Succeed())
 			}
 			tool.apply(ctx, manifest)
-			Eventually(annotationOf(ctx, soc, "zoscb.ibm.com/default")).WithContext(ctx).Should(BeEmpty())
+			Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(BeEmpty())
 			expectRest(ctx)
 			tool.expectNoDifference(ctx, manifest)
 		}
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Spec.Mapping).To(Equal(mapTo(namespace)))
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("is told what it waits for", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -245,17 +244,17 @@ var _ = Describe("A GitOps tool", func() {
 		ExpectHealth(ctx, "endpoint-refused", lost)
 		ExpectFailure(ctx, unmapped, v2beta2.ReasonCollectionNotFound, `"oc"`, false)
 		ExpectHealth(ctx, "config-waiting", unmapped)
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("and kubectl find all kinds of collections by their category", func(ctx context.Context) {
 		s := newSample()
 		importSample(ctx, newNamespace(ctx), s)
 		served, err := discovery.NewDiscoveryClientForConfig(RestConfig)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			resources, err := served.ServerResourcesForGroupVersionWithContext(ctx, SharedGroup+"/"+s.apiVersion())
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(resources.APIResources).To(ContainElement(And(HaveField("Kind", s.kind), HaveField("Categories", ConsistOf("zos")))))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(time.Minute))
+		}).Should(Succeed())
+	})
 })

@@ -46,7 +46,7 @@ func installGradually(ctx context.Context) *gradual {
 		g.makeAvailable(ctx, namespace)
 	}
 	ExpectReady(ctx, g.oc)
-	Expect(g.upgrade(ctx)(NewWithT(GinkgoT()))).To(BeNil(), "a first installation waits for nobody")
+	Expect(g.upgrade(ctx)(Default)).To(BeNil(), "a first installation waits for nobody")
 	return g
 }
 
@@ -70,9 +70,9 @@ func (g *gradual) setStrategy(ctx context.Context, strategy *v2beta2.UpgradeStra
 // makeAvailable waits until the operator of a namespace has the present version.
 func (g *gradual) makeAvailable(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	Eventually(func(eventually Gomega) {
+	Eventually(ctx, func(eventually Gomega) {
 		eventually.Expect(podTemplateOf(ctx, namespace, g.sample)(eventually).Labels).To(HaveKeyWithValue("operator-version", g.version))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	makeAvailable(ctx, namespace, g.operator())
 }
 
@@ -100,13 +100,13 @@ func (g *gradual) upgrade(ctx context.Context) func(Gomega) *v2beta2.UpgradeStat
 func (g *gradual) expectState(ctx context.Context, reason string, upgraded int, message string, began ...string) {
 	GinkgoHelper()
 	total := len(g.namespaces)
-	Eventually(g.upgrade(ctx)).WithContext(ctx).Should(PointTo(And(
+	Eventually(ctx, g.upgrade(ctx)).Should(PointTo(And(
 		HaveField("Digest", g.oc.Spec.Digest), HaveField("Total", int32(total)), HaveField("Upgraded", int32(upgraded)), HaveField("Reason", reason),
 		HaveField("Message", ContainSubstring(message)), HaveField("Namespaces", Equal(began)),
 	)))
 	text := fmt.Sprintf("version %s runs in %d of %d namespaces; %s", g.version, upgraded, total, message)
-	Eventually(Condition(ctx, g.oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(reason), WithMessage(text)))
-	for _, namespace := range g.having(ctx, g.version)(NewWithT(GinkgoT())) {
+	Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(reason), WithMessage(text)))
+	for _, namespace := range g.having(ctx, g.version)(Default) {
 		Expect(began).To(ContainElement(namespace))
 	}
 }
@@ -120,7 +120,7 @@ func PointTo(matcher types.GomegaMatcher) types.GomegaMatcher {
 func (g *gradual) failingPod(ctx context.Context, namespace string) *corev1.Pod {
 	GinkgoHelper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, g.sample)(NewWithT(GinkgoT())).Labels},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, g.sample)(Default).Labels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 	}
 	Create(ctx, pod)
@@ -137,15 +137,15 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		a, b, c, d := g.namespaces[0], g.namespaces[1], g.namespaces[2], g.namespaces[3]
 		g.upgradeTo(ctx, "2.0.0", nil)
 		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
-		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
+		Consistently(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
 		ExpectFailure(ctx, g.inner, v2beta2.ReasonUpgradePending, fmt.Sprintf("namespace %q keeps its version: version 2.0.0 runs in 0 of 4 namespaces; waiting for namespace %s", b, a), false)
 
 		By("stopping at one whose pod does not start")
 		g.makeAvailable(ctx, a)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
 		pod := g.failingPod(ctx, b)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) })
 		Patch(ctx, deployment(b, g.operator()), `{"metadata":{"labels":{"touched":"again"}}}`)
 		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, "stopped at namespace "+b+": Deployment", a, b)
 		ExpectFailure(ctx, g.inner, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
@@ -154,42 +154,42 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		By("knowing where it stands after a crash of the manager")
 		theManager.kill()
 		theManager.start(ctx)
-		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+		Consistently(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
 		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, "stopped at namespace "+b+": Deployment", a, b)
 
 		By("installing it at once where nothing is installed yet")
 		added := newNamespace(ctx)
 		allowMapping(ctx, added, g.oc.Namespace)
 		setMapping(ctx, g.outer, a, d, added)
-		Eventually(Gone(ctx, deployment(added, g.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(added, g.operator()))).Should(BeFalse())
 		g.makeAvailable(ctx, added)
 
 		By("going on when that namespace is ready")
 		g.makeAvailable(ctx, b)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b, c}))
-		Expect(g.upgrade(ctx)(NewWithT(GinkgoT()))).To(PointTo(HaveField("Total", int32(5))))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b, c}))
+		Expect(g.upgrade(ctx)(Default)).To(PointTo(HaveField("Total", int32(5))))
 		g.makeAvailable(ctx, c)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces))
-		Eventually(Condition(ctx, g.oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("version 2.0.0 runs in 4 of 5 namespaces; waiting for namespace "+d)))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal(g.namespaces))
+		Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithMessage("version 2.0.0 runs in 4 of 5 namespaces; waiting for namespace "+d)))
 		g.makeAvailable(ctx, d)
 		ExpectReady(ctx, g.oc)
-		Expect(g.upgrade(ctx)(NewWithT(GinkgoT()))).To(BeNil())
-	}, NodeTimeout(4*time.Minute))
+		Expect(g.upgrade(ctx)(Default)).To(BeNil())
+	})
 
 	It("stops when custom resources begin to fail, and goes on when they do not fail any more", func(ctx context.Context) {
 		g := installGradually(ctx)
 		a, b := g.namespaces[0], g.namespaces[1]
 		g.upgradeTo(ctx, "2.0.0", nil)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
 		thing := g.instance(a, "one")
 		Create(ctx, thing)
 		reportRun := func(runs ...any) {
 			GinkgoHelper()
-			Eventually(func(eventually Gomega) {
+			Eventually(ctx, func(eventually Gomega) {
 				Get(ctx, eventually, thing)
 				thing.Object["status"] = map[string]any{"history": runs}
 				eventually.Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 		}
 		run := func(id, version, outcome string) map[string]any {
 			return map[string]any{"id": id, "event": "create", "started": metav1.Now().UTC().Format(time.RFC3339), "version": version, "outcome": outcome}
@@ -197,57 +197,57 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		reportRun(run("r2", "2.0.0", "Failed"), run("r1", "1.0.0", "Succeeded"))
 		g.makeAvailable(ctx, a)
 		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, fmt.Sprintf("stopped at namespace %s: %s %s/one began to fail with version 2.0.0", a, g.kind, a), a)
-		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a}))
+		Consistently(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
 
 		reportRun(run("r3", "2.0.0", "Succeeded"), run("r2", "2.0.0", "Failed"))
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
+	})
 
 	It("obeys its strategy", func(ctx context.Context) {
 		g := installGradually(ctx)
 		a, b, c, d := g.namespaces[0], g.namespaces[1], g.namespaces[2], g.namespaces[3]
 		By("pausing before the first")
 		g.upgradeTo(ctx, "2.0.0", &v2beta2.UpgradeStrategy{Pause: true})
-		Eventually(Condition(ctx, g.oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradePending),
+		Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradePending),
 			WithMessage("version 2.0.0 runs in 0 of 4 namespaces; paused before namespace "+a)))
-		Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).Should(BeEmpty())
+		Consistently(ctx, g.having(ctx, "2.0.0")).Should(BeEmpty())
 
 		By("two at the same time")
 		g.setStrategy(ctx, &v2beta2.UpgradeStrategy{MaxUnavailable: ptr.To[int32](2), HealthyFor: &metav1.Duration{Duration: 9 * time.Second}})
 		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a, b)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
 
 		By("each for as long as it must be healthy")
 		g.makeAvailable(ctx, b)
 		g.makeAvailable(ctx, a)
 		g.expectState(ctx, v2beta2.ReasonUpgradePending, 2, fmt.Sprintf("namespace %s begins when namespace %s has been ready for 9s", c, a), a, b)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal(g.namespaces))
 		g.makeAvailable(ctx, c)
 		g.makeAvailable(ctx, d)
 		ExpectReady(ctx, g.oc)
-		Get(ctx, NewWithT(GinkgoT()), g.inner)
+		Get(ctx, Default, g.inner)
 		Expect(g.inner.Status.Installations).To(HaveEach(And(HaveField("Ready", true), HaveField("ReadySince", Not(BeNil())), HaveField("Reason", ""))))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("is planned anew when another version is asked for in the middle", func(ctx context.Context) {
 		g := installGradually(ctx)
 		a, b := g.namespaces[0], g.namespaces[1]
 		g.upgradeTo(ctx, "2.0.0", nil)
 		g.makeAvailable(ctx, a)
-		Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal([]string{a, b}))
+		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
 
 		By("beginning with the namespace that is not ready")
 		g.upgradeTo(ctx, "3.0.0", nil)
-		Eventually(g.having(ctx, "3.0.0")).WithContext(ctx).Should(Equal([]string{b}))
-		Consistently(g.having(ctx, "3.0.0")).WithContext(ctx).Should(Equal([]string{b}))
+		Eventually(ctx, g.having(ctx, "3.0.0")).Should(Equal([]string{b}))
+		Consistently(ctx, g.having(ctx, "3.0.0")).Should(Equal([]string{b}))
 		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+b, b)
 		for i, namespace := range []string{b, a, g.namespaces[2], g.namespaces[3]} {
-			Eventually(g.having(ctx, "3.0.0")).WithContext(ctx).Should(HaveLen(i + 1))
+			Eventually(ctx, g.having(ctx, "3.0.0")).Should(HaveLen(i + 1))
 			g.makeAvailable(ctx, namespace)
 		}
 		ExpectReady(ctx, g.oc)
-		Expect(g.having(ctx, "2.0.0")(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+		Expect(g.having(ctx, "2.0.0")(Default)).To(BeEmpty())
+	})
 
 	It("comes to one namespace after another also if the manager learns late how far each is", func(ctx context.Context) {
 		g := installGradually(ctx)
@@ -257,18 +257,18 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		api.late.Store(&late)
 		g.upgradeTo(ctx, "2.0.0", nil)
 		for i, namespace := range g.namespaces {
-			Eventually(g.having(ctx, "2.0.0")).WithContext(ctx).Should(Equal(g.namespaces[:i+1]))
+			Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal(g.namespaces[:i+1]))
 			if i < 2 {
-				Consistently(g.having(ctx, "2.0.0")).WithContext(ctx).WithTimeout(watchLag + time.Second).Should(Equal(g.namespaces[:i+1]))
+				Consistently(ctx, g.having(ctx, "2.0.0")).WithTimeout(watchLag + time.Second).Should(Equal(g.namespaces[:i+1]))
 			}
 			g.makeAvailable(ctx, namespace)
 		}
 		ExpectReady(ctx, g.oc)
-	}, NodeTimeout(4*time.Minute))
+	})
 })
 
 var _ = Describe("An upgrade by OLM of a collection that is installed in several namespaces", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("changes one channel after another", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -291,7 +291,7 @@ var _ = Describe("An upgrade by OLM of a collection that is installed in several
 			Get(ctx, g, second)
 			return second.Spec.Channel
 		}
-		Consistently(channel).WithContext(ctx).Should(Equal("v1.0.0"))
+		Consistently(ctx, channel).Should(Equal("v1.0.0"))
 		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradePending, "version 2.0.0 runs in 0 of 2 namespaces; waiting for namespace "+namespaces[0], false)
 		// upgrade plays the part of OLM, which replaces the pods when the manager tells them what the new version needs.
 		upgrade := func(subscription *operatorsv1alpha1.Subscription) {
@@ -299,20 +299,20 @@ var _ = Describe("An upgrade by OLM of a collection that is installed in several
 			before := subscription.Spec.Config.Annotations[runtimeHash]
 			runInOLM(ctx, subscription, s)
 			Remove(ctx, operatorCSV(subscription.Namespace, &former))
-			Eventually(func(g Gomega) string {
+			Eventually(ctx, func(g Gomega) string {
 				Get(ctx, g, subscription)
 				return subscription.Spec.Config.Annotations[runtimeHash]
-			}).WithContext(ctx).ShouldNot(Equal(before))
+			}).ShouldNot(Equal(before))
 			rollInOLM(ctx, subscription, s)
 		}
 		upgrade(first)
-		Eventually(channel).WithContext(ctx).Should(Equal("v2.0.0"))
+		Eventually(ctx, channel).Should(Equal("v2.0.0"))
 		upgrade(second)
 		ExpectReady(ctx, oc)
 		Remove(ctx, soc)
 		for _, namespace := range namespaces {
 			collectGarbage(ctx, operatorCSV(namespace, s), s)
 		}
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 })

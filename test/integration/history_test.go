@@ -46,10 +46,10 @@ func changeAs(ctx context.Context, oc *v2beta2.OperatorCollection, manager, chan
 // expectObserved waits until the status of an OperatorCollection describes its present spec.
 func expectObserved(ctx context.Context, oc *v2beta2.OperatorCollection) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, oc)
 		g.Expect(oc.Status.ObservedGeneration).To(Equal(oc.Generation))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("The history of an OperatorCollection", func() {
@@ -61,8 +61,8 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		spec.Interval = &metav1.Duration{Duration: time.Hour}
 		oc := newCollection(namespace, "oc", spec)
 		Expect(K8s.Create(ctx, oc, client.FieldOwner("first-author"))).To(Succeed())
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
-		Expect(historyOf(ctx, oc)(NewWithT(GinkgoT()))).To(HaveExactElements(version(s, v2beta2.VersionInstalling, "first-author")))
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
+		Expect(historyOf(ctx, oc)(Default)).To(HaveExactElements(version(s, v2beta2.VersionInstalling, "first-author")))
 		makeReadyAgain(ctx, oc, s, "1.0.0")
 		thing := s.instance(namespace, "thing")
 		Create(ctx, thing)
@@ -70,11 +70,11 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		By("a tag that moves, and one that moves again before the operator runs")
 		source.publish(newer.archive())
 		changeAs(ctx, oc, "second-author", `{"spec":{"interval":"2h"}}`)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(newer.archive())))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(newer.archive())))
 		source.publish(newest.archive())
 		changeAs(ctx, oc, "second-author", `{"spec":{"interval":"3h"}}`)
 		makeReadyAgain(ctx, oc, s, "1.2.0")
-		Eventually(historyOf(ctx, oc)).WithContext(ctx).Should(HaveExactElements(
+		Eventually(ctx, historyOf(ctx, oc)).Should(HaveExactElements(
 			version(newest, v2beta2.VersionInstalled, "interval"), version(newer, v2beta2.VersionReplaced, "interval"), version(s, v2beta2.VersionInstalled, "first-author")))
 
 		By("going back, also when the manager was restarted and the source is gone")
@@ -84,7 +84,7 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		answered := len(source.answers)
 		changeAs(ctx, oc, "third-author", fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(s.archive())))
 		makeReadyAgain(ctx, oc, s, "1.0.0")
-		Eventually(historyOf(ctx, oc)).WithContext(ctx).Should(HaveExactElements(
+		Eventually(ctx, historyOf(ctx, oc)).Should(HaveExactElements(
 			version(s, v2beta2.VersionInstalled, "third-author"), version(newest, v2beta2.VersionInstalled, "interval"),
 			version(newer, v2beta2.VersionReplaced, "interval"), version(s, v2beta2.VersionInstalled, "first-author")))
 		Expect(oc.Status.Artifact.Verification).To(Equal("Digest"))
@@ -92,18 +92,18 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		Patch(ctx, oc, `{"spec":{"interval":"4h"}}`)
 		expectObserved(ctx, oc)
 		Expect(source.answers).To(HaveLen(answered), "the source is not asked for a version that is pinned")
-		Expect(Gone(ctx, thing)(NewWithT(GinkgoT()))).To(BeFalse())
+		Expect(Gone(ctx, thing)(Default)).To(BeFalse())
 
 		By("not going forward to an archive that was damaged in the store, before the source has it again")
 		path := theManager.archiveOf(newest)
 		Expect(os.WriteFile(path, []byte("damaged"), 0o644)).To(Succeed())
 		changeAs(ctx, oc, "third-author", fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(newest.archive())))
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "404", false)
-		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+		Expect(importedDigest(ctx, oc)(Default)).To(Equal(DigestOf(s.archive())))
 		source.publish(newest.archive())
 		Patch(ctx, oc, `{"spec":{"interval":"5h"}}`)
 		makeReadyAgain(ctx, oc, s, "1.2.0")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("keeps what was uploaded, also beside a later upload, and lets nobody else have it", func(ctx context.Context) {
 		serveTLS(ctx)
@@ -113,10 +113,10 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		Create(ctx, oc)
 		for _, each := range []*sample{s, newer} {
 			push(ctx, namespace, token, each.archive())
-			Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(each.archive())))
+			Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(each.archive())))
 			makeReadyAgain(ctx, oc, s, each.version)
 		}
-		Eventually(historyOf(ctx, oc)).WithContext(ctx).Should(HaveExactElements(
+		Eventually(ctx, historyOf(ctx, oc)).Should(HaveExactElements(
 			version(newer, v2beta2.VersionInstalled, "upload"), HaveField("Version", "1.0.0")))
 		Expect(pushed()).To(BeEmpty())
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(s.archive())))
@@ -126,9 +126,9 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		By("pinning, where it was never imported, what another namespace has in its history")
 		foreign := newCollection(other, "foreign", v2beta2.OperatorCollectionSpec{CollectionURL: web.Handle(http.NotFound), Digest: DigestOf(newer.archive())})
 		Create(ctx, foreign)
-		Eventually(Condition(ctx, foreign, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArchiveNotFound)))
-		Expect(historyOf(ctx, foreign)(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Condition(ctx, foreign, v2beta2.ConditionImported)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArchiveNotFound)))
+		Expect(historyOf(ctx, foreign)(Default)).To(BeEmpty())
+	})
 
 	It("keeps archives on each manager, also on one that has lost them", func(ctx context.Context) {
 		pair := startPair(ctx)
@@ -149,7 +149,7 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q,"digest":%q}}`, web.Handle(http.NotFound), DigestOf(s.archive())))
 		makeReadyAgain(ctx, oc, s, "1.0.0")
 		pair.restart(ctx, leader)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("does not excuse an archive from its verification", func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
@@ -160,12 +160,12 @@ var _ = Describe("The history of an OperatorCollection", func() {
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
 		setSecret(ctx, namespace, signer.evidence(newer.archive()))
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, web.Serve(newer.archive())))
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(newer.archive())))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(newer.archive())))
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(s.archive())))
 		ExpectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, "the running operator is unaffected", false)
-		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(newer.archive())))
+		Expect(importedDigest(ctx, oc)(Default)).To(Equal(DigestOf(newer.archive())))
 		setSecret(ctx, namespace, signer.evidence(s.archive()))
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(s.archive())))
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -23,9 +22,9 @@ var _ = Describe("An OperatorCollection", func() {
 		Create(ctx, oc)
 
 		By("being imported")
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).
 			Should(And(ConditionTrue(), WithReason(v2beta2.ReasonSucceeded), WithMessage("1.0.0")))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
 		Expect(oc.Status.Artifact).To(HaveValue(And(
 			HaveField("Digest", oc.Spec.Digest), HaveField("Verification", "Digest"), HaveField("Size", BeNumerically(">", 100)))))
@@ -35,7 +34,7 @@ var _ = Describe("An OperatorCollection", func() {
 		})))
 		expectIdentity(oc, s)
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(established(crd)).To(BeTrue())
 		expectIdentity(crd, s)
 
@@ -43,14 +42,14 @@ var _ = Describe("An OperatorCollection", func() {
 		soc := defaultSOC(oc)
 		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, s.operator(), false)
 		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "oc-soc", false)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		expectInstallation(ctx, soc, s)
 
 		By("becoming Ready with its Deployment")
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, soc)
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
 		Expect(soc.Status.Installations).To(ConsistOf(HaveField("ReadySince", Not(BeNil()))))
 		soc.Status.Installations[0].ReadySince = nil
@@ -58,7 +57,7 @@ var _ = Describe("An OperatorCollection", func() {
 			Namespace: namespace, Digest: oc.Spec.Digest, Install: v2beta2.InstallDirect, Ready: true,
 		}))
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.SubOperatorConfigMappingStatus).To(ConsistOf(And(HaveField("Name", "oc-soc"), HaveField("Phase", v2beta2.PhaseSuccessful))))
 
 		By("serving its kind with typed defaults and the endpoint's field")
@@ -69,7 +68,7 @@ var _ = Describe("An OperatorCollection", func() {
 		nowhere := s.instance(namespace, "two")
 		unstructured.RemoveNestedField(nowhere.Object, "spec", "zosendpoint")
 		Expect(K8s.Create(ctx, nowhere)).To(MatchError(ContainSubstring("zosendpoint")))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("gets its default SubOperatorConfig once, and keeps away from a name that is taken over", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -78,21 +77,21 @@ var _ = Describe("An OperatorCollection", func() {
 
 		By("leaving alone what a user makes of it")
 		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("no namespace")))
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeTrue())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(ConditionTrue(), WithMessage("no namespace")))
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeTrue())
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Inventory).To(BeEmpty())
 			g.Expect(soc.Spec.Mapping).To(BeEmpty())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("not making it again")
 		Remove(ctx, soc)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		ExpectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "no SubOperatorConfig", false)
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
-		Consistently(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue())
+		Consistently(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("says which rules its archive breaks, and is installed all the same", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -103,20 +102,20 @@ var _ = Describe("An OperatorCollection", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		const flaw = "operator-config.yml:10:65: resources[0].vars[0].default: \"many\" does not fit type integer"
-		Expect(Condition(ctx, oc, v2beta2.ConditionConformant)(NewWithT(GinkgoT()))).
+		Expect(Condition(ctx, oc, v2beta2.ConditionConformant)(Default)).
 			To(And(ConditionFalse(), WithReason(v2beta2.ReasonRulesBroken), WithMessage(flaw)))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring(flaw)))
 
 		By("saying nothing of the kind about a new version without flaws")
 		s.variables, s.version = sound, "1.0.1"
 		spec := s.pinned()
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"collectionURL":%q,"digest":%q}}`, spec.CollectionURL, spec.Digest))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionConformant)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionConformant)).
 			Should(And(ConditionTrue(), WithReason(v2beta2.ReasonSucceeded)))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Warnings).To(ConsistOf(HavePrefix("upgrade to version 1.0.1: ")), "what the upgrade changes")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("waits for an archive that is uploaded later", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -124,15 +123,15 @@ var _ = Describe("An OperatorCollection", func() {
 		oc.Labels = map[string]string{"operator-domain": domain, "operator-name": s.name, "operator-version": s.version}
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, s.name, false)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhasePending))
 
 		path := theManager.upload(s.name, s.version, s.archive())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.Verification).To(Equal("Skipped"))
 		Expect(oc.Status.Config.CollectionPath).To(Equal(path))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("is left alone while it is suspended", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -140,10 +139,10 @@ var _ = Describe("An OperatorCollection", func() {
 		spec.Suspend = true
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Consistently(func() []string { return madeIn(ctx, namespace) }).WithContext(ctx).Should(BeEmpty())
+		Consistently(ctx, func() []string { return madeIn(ctx, namespace) }).Should(BeEmpty())
 		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-	}, NodeTimeout(time.Minute))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+	})
 
 	It("can serve its kinds in an API group of its own", func(ctx context.Context) {
 		s := newSample()
@@ -154,16 +153,16 @@ var _ = Describe("An OperatorCollection", func() {
 		spec.APIGroup = v2beta2.APIGroupPerCollection
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		crd := customResourceDefinition(s.plural() + "." + group)
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(established(crd)).To(BeTrue())
-		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(Default)).To(BeTrue())
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Collection.APIVersion).To(Equal(group + "/" + s.apiVersion()))
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 // expectIdentity checks the labels by which clients find what belongs to a collection.
@@ -179,7 +178,7 @@ func expectIdentity(object client.Object, s *sample) {
 // expectInstallation checks the objects of one installation: all there, labelled, owned and listed.
 func expectInstallation(ctx context.Context, soc *v2beta2.SubOperatorConfig, s *sample) {
 	GinkgoHelper()
-	g := NewWithT(GinkgoT())
+	g := Default
 	Get(ctx, g, soc)
 	expectIdentity(soc, s)
 	Expect(soc.OwnerReferences).To(BeEmpty())

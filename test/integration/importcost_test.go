@@ -18,7 +18,7 @@ var _ = Describe("The cost of an import", func() {
 		namespace, s, begin := newNamespace(ctx), newSample(), time.Now()
 		audit := markAudit()
 		oc := installSample(ctx, namespace, s)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		archive := oc.Status.Artifact.Digest
 		loads := func() int {
 			return len(linesWith(strings.Join(linesWith(theManager.logSince(begin), "an archive was loaded"), "\n"), archive))
@@ -35,9 +35,9 @@ var _ = Describe("The cost of an import", func() {
 		expectRest(ctx)
 		quiet := markAudit()
 		Patch(ctx, oc, `{"metadata":{"annotations":{"example.com/look":"again"}}}`)
-		Consistently(quiet.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
+		Consistently(ctx, quiet.writesIn(namespace)).Should(BeEmpty())
 		Expect(loads()).To(Equal(1))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("is decided by what this manager has imported already, also if its cache lacks it", func(ctx context.Context) {
 		api, namespace := startLaggingAPI(), newNamespace(ctx)
@@ -49,7 +49,7 @@ var _ = Describe("The cost of an import", func() {
 		Create(ctx, first)
 		Create(ctx, second)
 		var imported int
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			imported = 0
 			for _, oc := range []*v2beta2.OperatorCollection{first, second} {
 				Get(ctx, g, oc)
@@ -60,7 +60,7 @@ var _ = Describe("The cost of an import", func() {
 				}
 			}
 			g.Expect(imported).NotTo(BeZero())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(imported).To(Equal(1))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

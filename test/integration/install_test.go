@@ -42,7 +42,7 @@ func importForOLM(ctx context.Context, namespace string, s *sample) *v2beta2.Ope
 // expectPublished waits until the sample's version is in the catalog.
 func expectPublished(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample) {
 	GinkgoHelper()
-	Eventually(Condition(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("v"+s.version)))
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionPublished)).Should(And(ConditionTrue(), WithMessage("v"+s.version)))
 }
 
 func subscriptionOf(namespace string, s *sample) *operatorsv1alpha1.Subscription {
@@ -53,23 +53,23 @@ func subscriptionOf(namespace string, s *sample) *operatorsv1alpha1.Subscription
 func expectSubscription(ctx context.Context, namespace string, s *sample) *operatorsv1alpha1.Subscription {
 	GinkgoHelper()
 	subscription := subscriptionOf(namespace, s)
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, subscription)
 		g.Expect(subscription.Spec.Channel).To(Equal("v" + s.version))
 		g.Expect(subscription.Spec.StartingCSV).To(Equal(s.csvName()))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	return subscription
 }
 
 // changeSubscription writes the status of a Subscription as OLM does.
 func changeSubscription(ctx context.Context, subscription *operatorsv1alpha1.Subscription, change func(*operatorsv1alpha1.SubscriptionStatus)) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, subscription)
 		change(&subscription.Status)
 		subscription.Status.LastUpdated = metav1.Now()
 		g.Expect(K8s.Status().Update(ctx, subscription)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func withCondition(kind operatorsv1alpha1.SubscriptionConditionType, reason, message string) func(*operatorsv1alpha1.SubscriptionStatus) {
@@ -132,11 +132,11 @@ func deploymentSpec(s *sample, image string) appsv1.DeploymentSpec {
 // changeCSV writes the status of a ClusterServiceVersion as OLM does.
 func changeCSV(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, phase operatorsv1alpha1.ClusterServiceVersionPhase, reason operatorsv1alpha1.ConditionReason, requirements ...operatorsv1alpha1.RequirementStatus) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, csv)
 		csv.Status.Phase, csv.Status.Reason, csv.Status.RequirementStatus = phase, reason, requirements
 		g.Expect(K8s.Status().Update(ctx, csv)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // runInOLM is what OLM does with a Subscription, to the end: ClusterServiceVersion and Deployment.
@@ -155,7 +155,7 @@ func runInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription,
 // rollInOLM gives the Deployment what the Subscription says about its pods, and runs it.
 func rollInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription, s *sample) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, subscription)
 		g.Expect(subscription.Spec.Config).NotTo(BeNil())
 		d := deployment(subscription.Namespace, s.operator())
@@ -169,7 +169,7 @@ func rollInOLM(ctx context.Context, subscription *operatorsv1alpha1.Subscription
 		} else {
 			g.Expect(K8s.Update(ctx, d)).To(Succeed())
 		}
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	makeAvailable(ctx, subscription.Namespace, s.operator())
 }
 
@@ -200,7 +200,7 @@ func madeInOLM(ctx context.Context, namespace string) []string {
 // collectGarbage does what the garbage collector does after a ClusterServiceVersion is gone.
 func collectGarbage(ctx context.Context, csv *operatorsv1alpha1.ClusterServiceVersion, s *sample) {
 	GinkgoHelper()
-	Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
 	Remove(ctx, deployment(csv.Namespace, s.operator()))
 }
 
@@ -217,7 +217,7 @@ func recordedMethods(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(G
 }
 
 var _ = Describe("An installation by OLM", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("consists of a Subscription and what its pods read, and leaves nothing behind", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -232,12 +232,12 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/"+s.operator(), "OperatorGroup/collection-operator"))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc", "ConfigMap/"+s.operator()+"-runtime",
 			"Secret/"+s.operator()+"-endpoints", "NetworkPolicy/"+s.operator()), "OLM makes the rest")
-		Expect(recordedMethods(ctx, soc)(NewWithT(GinkgoT()))).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallOLM}))
+		Expect(recordedMethods(ctx, soc)(Default)).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallOLM}))
 
 		By("becoming Ready only with pods that know their configuration")
 		csv := runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.ClusterServiceVersion.Metadata.Name).To(Equal(s.csvName()))
 		Expect(soc.Status.Packages).To(Equal([]string{s.operator()}))
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
@@ -245,50 +245,50 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 
 		By("writing nothing when there is nothing to do")
 		ExpectReady(ctx, oc)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			mark := markAudit()
 			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
-		}).WithContext(ctx).WithTimeout(20*time.Second).Should(Succeed(), "it comes to rest")
+		}).Should(Succeed(), "it comes to rest")
 		before, mark := versions(installed(ctx, soc)), markAudit()
 		Consistently(mark.writesSince).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("setting nothing in the Subscription that the ClusterServiceVersion sets")
-		Get(ctx, NewWithT(GinkgoT()), subscription)
+		Get(ctx, Default, subscription)
 		hash := subscription.Spec.Config.Annotations[runtimeHash]
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, csv)
 			pods := &csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template
 			pods.Annotations = map[string]string{catalogHash: hash}
 			g.Expect(K8s.Update(ctx, csv)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(func(g Gomega) *operatorsv1alpha1.SubscriptionConfig {
+		}).Should(Succeed())
+		Eventually(ctx, func(g Gomega) *operatorsv1alpha1.SubscriptionConfig {
 			Get(ctx, g, subscription)
 			return subscription.Spec.Config
-		}).WithContext(ctx).Should(BeNil())
-		Eventually(func(g Gomega) {
+		}).Should(BeNil())
+		Eventually(ctx, func(g Gomega) {
 			operator := deployment(namespace, s.operator())
 			Get(ctx, g, operator)
 			operator.Spec.Template.Annotations = map[string]string{catalogHash: hash}
 			g.Expect(K8s.Update(ctx, operator)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
 		poke(ctx, soc)
 		ExpectReady(ctx, soc)
-		Consistently(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(ConditionTrue())
 
 		By("going in order")
 		Remove(ctx, soc)
-		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, subscription)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
 		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "Subscription "+namespace+"/"+s.operator(), false)
 		Expect(madeIn(ctx, namespace)).To(ContainElement("ConfigMap/"+s.operator()+"-runtime"), "pods that end still need it")
 		Expect(madeInOLM(ctx, namespace)).To(ContainElement("OperatorGroup/collection-operator"))
 		collectGarbage(ctx, csv, s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("does not begin before the catalog has the version", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -296,7 +296,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		oc := importSample(ctx, namespace, s)
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonNotPublished, "use a smaller icon or shorter descriptions", false)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("says what OLM waits for, and why it failed", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -341,8 +341,8 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		ExpectReady(ctx, soc)
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("changes nothing that runs before a person approves an upgrade", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -350,26 +350,26 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		soc := defaultSOC(oc)
 		Patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-runtime"}}
-		Get(ctx, NewWithT(GinkgoT()), config)
-		Eventually(func(g Gomega) {
+		Get(ctx, Default, config)
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		hash, data, old := subscription.Spec.Config.Annotations[runtimeHash], config.Data, operatorCSV(namespace, s)
 
 		s.version = "1.1.0"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("1.1.0")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("1.1.0")))
 		expectPublished(ctx, oc, s)
 		subscription = expectSubscription(ctx, namespace, s)
 		waiting := plan(ctx, subscription, s, operatorsv1alpha1.InstallPlanPhaseRequiresApproval, "")
 		ExpectFailure(ctx, soc, v2beta2.ReasonWaitingForApproval, fmt.Sprintf("to install %s: kubectl patch installplans.operators.coreos.com %s -n %s", s.csvName(), waiting.Name, namespace), false)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Phase).To(Equal(v2beta2.PhasePending))
 		Expect(soc.Status.Installations[0].Digest).To(Equal(data["digest"]), "the archive that the pods need")
-		Get(ctx, NewWithT(GinkgoT()), subscription)
+		Get(ctx, Default, subscription)
 		Expect(subscription.Spec.Config.Annotations).To(HaveKeyWithValue(runtimeHash, hash))
-		Get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, Default, config)
 		Expect(config.Data).To(Equal(data))
 
 		By("approving it")
@@ -379,31 +379,31 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Create(ctx, csv)
 		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonRequirementsNotMet)
 		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "RequirementsNotMet", false)
-		Get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, Default, config)
 		Expect(config.Data).To(Equal(data), "the old pods may have to start again")
 		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, config)
 			g.Expect(config.Data).To(HaveKeyWithValue("digest", oc.Spec.Digest))
 			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		runInOLM(ctx, subscription, s)
 		Remove(ctx, old)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Version).To(Equal("1.1.0"))
 
 		By("not going back")
 		s.version = "1.0.0"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("1.0.0")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("1.0.0")))
 		expectPublished(ctx, oc, s)
 		ExpectFailure(ctx, soc, v2beta2.ReasonClusterServiceVersionFailed, "version 1.1.0 is installed, and OLM does not go back to 1.0.0", false)
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("starts new pods for other content of the same version, also if the old ones cannot start, and says that OLM takes no notice", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -413,22 +413,22 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseInstalling, operatorsv1alpha1.CSVReasonWaiting)
 		s.files = map[string]string{"README.md": "# other\n"}
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
 			Get(ctx, g, csv)
 			g.Expect(csv.Status).To(And(HaveField("Phase", operatorsv1alpha1.CSVPhasePending), HaveField("Reason", operatorsv1alpha1.CSVReasonNeedsReinstall)))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseSucceeded, operatorsv1alpha1.CSVReasonInstallSuccessful)
 		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for OLM to update Deployment", false)
 		rollInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("increase the version of the collection")))
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("keeps running where OLM cannot be used as asked", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -456,15 +456,15 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(subscription.Namespace, s), s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("is replaced by one without OLM, and the other way round, with never two operators at once", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, subscription := installInOLM(ctx, namespace, s)
 		soc, csv, operator := defaultSOC(oc), operatorCSV(namespace, s), deployment(namespace, s.operator())
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		uid := secret.UID
 
 		By("letting a playbook end that runs")
@@ -473,21 +473,21 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		setRunning(ctx, thing, "True")
 		Patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "removed when these playbooks end: "+s.kind, false)
-		Expect(Gone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeFalse())
+		Expect(Gone(ctx, subscription)(Default)).To(BeFalse())
 		setRunning(ctx, thing, "False")
-		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeTrue())
-		Consistently(func(g Gomega) {
+		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
+		Expect(Gone(ctx, subscription)(Default)).To(BeTrue())
+		Consistently(ctx, func(g Gomega) {
 			Get(ctx, g, operator)
 			g.Expect(operator.Annotations).NotTo(HaveKey("zoscb.ibm.com/suboperatorconfig"))
 			g.Expect(recordedMethods(ctx, soc)(g)).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallOLM}))
-		}).WithContext(ctx).Should(Succeed(), "the Deployment of OLM is not gone")
+		}).Should(Succeed(), "the Deployment of OLM is not gone")
 		collectGarbage(ctx, csv, s)
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, soc)
 		expectInstallation(ctx, soc, s)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-		Expect(recordedMethods(ctx, soc)(NewWithT(GinkgoT()))).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallDirect}))
+		Expect(recordedMethods(ctx, soc)(Default)).To(Equal([]v2beta2.InstallMethod{v2beta2.InstallDirect}))
 
 		By("staying with what was chosen once")
 		Patch(ctx, soc, `{"spec":{"install":"Auto"}}`)
@@ -500,20 +500,20 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "Deployment "+namespace+"/"+s.operator(), false)
 		theManager.kill()
 		theManager.start(ctx)
-		Consistently(Gone(ctx, subscription)).WithContext(ctx).Should(BeTrue(), "the Deployment is not gone")
+		Consistently(ctx, Gone(ctx, subscription)).Should(BeTrue(), "the Deployment is not gone")
 		Patch(ctx, operator, `{"metadata":{"finalizers":null}}`)
 		subscription = expectSubscription(ctx, namespace, s)
 		runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		Expect(secret.UID).To(Equal(uid), "what both need stays")
 		Expect(madeIn(ctx, namespace)).NotTo(ContainElement("ServiceAccount/" + s.operator()))
 		Expect(soc.Status.Inventory).NotTo(BeEmpty())
 		Remove(ctx, thing)
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("uses the Subscription that a person made, and leaves it to him", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -543,12 +543,12 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 
 		By("leaving it where it is")
 		Remove(ctx, soc)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("Subscription/by-hand", "ClusterServiceVersion/"+other.csvName(), "OperatorGroup/collection-operator"))
 		Remove(ctx, mine)
 		Remove(ctx, newer)
 		Remove(ctx, deployment(namespace, s.operator()))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("shares the namespace's OperatorGroup, and says what is wrong with it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -584,7 +584,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 			}
 			Patch(ctx, soc, fmt.Sprintf(`{"metadata":{"labels":{"touched":"%s"}}}`, former[0].Name))
 			ExpectFailure(ctx, soc, v2beta2.ReasonOperatorGroupConflict, c.says, false)
-			Expect(Gone(ctx, subscriptionOf(namespace, s))(NewWithT(GinkgoT()))).To(BeTrue())
+			Expect(Gone(ctx, subscriptionOf(namespace, s))(Default)).To(BeTrue())
 		}
 
 		By("using the one that is there")
@@ -595,14 +595,14 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		subscription := expectSubscription(ctx, namespace, s)
 		csv := runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Warnings).To(ConsistOf(ContainSubstring("with the permissions of ServiceAccount installer")))
 		Expect(madeInOLM(ctx, namespace)).NotTo(ContainElement("OperatorGroup/collection-operator"))
 		Remove(ctx, soc)
 		collectGarbage(ctx, csv, s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/theirs"))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("goes from one namespace without disturbing others, and leaves the OperatorGroup to whoever needs it", func(ctx context.Context) {
 		namespace, other, s, beside := newNamespace(ctx), newNamespace(ctx), newSample(), newSample()
@@ -623,7 +623,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		setMapping(ctx, soc, namespace)
 		collectGarbage(ctx, operatorCSV(other, s), s)
 		ExpectReady(ctx, soc)
-		Eventually(func(g Gomega) { g.Expect(madeInOLM(ctx, other)).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func(g Gomega) { g.Expect(madeInOLM(ctx, other)).To(BeEmpty()) }).Should(Succeed())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/collection-operator", "Subscription/"+s.operator(), "Subscription/"+beside.operator(),
 			"ClusterServiceVersion/"+s.csvName(), "ClusterServiceVersion/"+beside.csvName()))
@@ -631,13 +631,13 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		By("removing one of two collections")
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/collection-operator", "Subscription/"+beside.operator(), "ClusterServiceVersion/"+beside.csvName()))
 		Remove(ctx, defaultSOC(second))
 		collectGarbage(ctx, operatorCSV(namespace, beside), beside)
-		Eventually(Gone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(second))).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("installs again where somebody deleted its Subscription", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -645,22 +645,22 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		soc, uid := defaultSOC(oc), subscription.UID
 		// Times of the API have whole seconds: a Subscription of the same second could have brought the ClusterServiceVersion about.
 		csv := operatorCSV(namespace, s)
-		Get(ctx, NewWithT(GinkgoT()), csv)
-		Eventually(func() time.Time { return time.Now().Truncate(time.Second) }).WithContext(ctx).Should(BeTemporally(">", csv.CreationTimestamp.Time))
+		Get(ctx, Default, csv)
+		Eventually(ctx, func() time.Time { return time.Now().Truncate(time.Second) }).Should(BeTemporally(">", csv.CreationTimestamp.Time))
 		Remove(ctx, subscription)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, subscription)
 			g.Expect(subscription.UID).NotTo(Equal(uid))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Installations).To(ConsistOf(HaveField("RemovalTime", BeNil())))
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 })
 
 // hold keeps an object from going before its finalizer is removed, as the pods of a Deployment do.

@@ -121,7 +121,7 @@ var _ = Describe("A manager that learns late of what it wrote itself", func() {
 			GinkgoHelper()
 			for _, object := range objects {
 				ExpectReady(ctx, object)
-				Consistently(Condition(ctx, object, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+				Consistently(ctx, Condition(ctx, object, v2beta2.ConditionReady)).Should(ConditionTrue())
 			}
 			api.late.Store(&resource)
 		}
@@ -130,21 +130,21 @@ var _ = Describe("A manager that learns late of what it wrote itself", func() {
 		lag("operatorcollections", soc, oc)
 		Patch(ctx, soc, `{"spec":{"runtime":{"networkPolicy":{"egress":"Restricted","allowTo":[{"cidr":"192.0.2.1/32"}]}}}}`)
 		ExpectReady(ctx, soc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).WithTimeout(soon).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(soon).Should(ConditionTrue())
 
 		By("a ZosEndpoint that another SubOperatorConfig uses, and does not use any more")
 		users := func(g Gomega) []v2beta2.SubOperatorConfigReference {
 			Get(ctx, g, local)
 			return local.Status.SubOperatorConfigs
 		}
-		Eventually(users).WithContext(ctx).Should(HaveLen(1))
+		Eventually(ctx, users).Should(HaveLen(1))
 		lag("zosendpoints", soc, oc, local)
 		other := newSOC(namespace, "other", "absent")
 		Create(ctx, other)
-		Eventually(users).WithContext(ctx).Should(HaveLen(2))
+		Eventually(ctx, users).Should(HaveLen(2))
 		Remove(ctx, other)
-		Eventually(users).WithContext(ctx).WithTimeout(soon).Should(HaveLen(1))
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, users).WithTimeout(soon).Should(HaveLen(1))
+	})
 })
 
 var _ = Describe("An API server that does not serve a kind yet", func() {
@@ -158,17 +158,17 @@ var _ = Describe("An API server that does not serve a kind yet", func() {
 		api.refuse(s.plural(), http.StatusNotFound)
 		Remove(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonProgressing, "custom resources of "+s.crdName()+": the API server does not serve it", false)
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			g.Expect(versions(installed(ctx, soc))).To(Equal(before))
 			g.Expect(Live(ctx, g, thing).GetDeletionTimestamp()).To(BeNil())
 			g.Expect(Live(ctx, g, customResourceDefinition(s.crdName())).GetDeletionTimestamp()).To(BeNil())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("waiting for them when it serves the kind")
 		api.refused.Store(nil)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
 		Remove(ctx, thing)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
-	}, NodeTimeout(3*time.Minute))
+	})
 })

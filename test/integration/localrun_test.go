@@ -91,11 +91,11 @@ func (p *hostPod) mount(ctx context.Context) {
 	GinkgoHelper()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.operator + "-runtime"}}
 	endpoints := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: p.operator + "-endpoints"}}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, config)
 		Get(ctx, g, endpoints)
 		g.Expect(endpoints.Data).To(HaveKey("lpar1_vars.yaml"))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	for name, content := range config.Data {
 		p.write("etc/zoscb/runtime/"+name, p.local(content))
 	}
@@ -223,10 +223,10 @@ var _ = Describe("A run without a cluster", func() {
 			_ = TryPatch(ctx, resource.DeepCopy(), `{"metadata":{"finalizers":null}}`)
 		})
 		live := resource.DeepCopy()
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, live)
 			g.Expect(live.Object).To(HaveKeyWithValue("status", HaveKeyWithValue("phase", "Succeeded")))
-		}).WithContext(ctx).WithTimeout(3*time.Minute).Should(Succeed(), "ansible-operator and Ansible take their time")
+		}).WithTimeout(InstallTimeout).Should(Succeed(), "ansible-operator and Ansible take their time")
 		ofPod := takeDump()
 		Expect(ofPod).To(And(ContainSubstring(`"size": 3`), ContainSubstring("{{ b }}"), ContainSubstring(`"color": "red"`), Not(ContainSubstring(`"flag"`))))
 
@@ -244,7 +244,7 @@ var _ = Describe("A run without a cluster", func() {
 		Expect(yaml.Unmarshal([]byte(printed), &status)).To(Succeed())
 		Expect(withoutVolatile(status)).To(Equal(withoutVolatile(live.Object["status"])))
 		Expect(status).To(HaveKeyWithValue("region", "ready"))
-	}, NodeTimeout(6*time.Minute))
+	})
 })
 
 func toYAML(object client.Object) string {

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -16,7 +15,7 @@ import (
 )
 
 var _ = Describe("A collection with long names", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("is installed with a shorter name, but not by the Operator Lifecycle Manager", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -27,18 +26,18 @@ var _ = Describe("A collection with long names", Ordered, func() {
 		oc := newCollection(namespace, "oc", s.renamed(id.Domain, id.Name).pinned())
 		Create(ctx, oc)
 		soc := defaultSOC(oc)
-		Eventually(Gone(ctx, deployment(namespace, id.OperatorName()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, id.OperatorName()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, id.OperatorName())
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("is longer than 63 characters"), ContainSubstring("named "+id.OperatorName()))))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("OLM allows 63")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionPublished)).Should(And(ConditionFalse(), WithMessage("OLM allows 63")))
 
 		By("asking for OLM")
 		Patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "or set install: Direct", true)
-		Expect(Gone(ctx, deployment(namespace, id.OperatorName()))(NewWithT(GinkgoT()))).To(BeFalse())
+		Expect(Gone(ctx, deployment(namespace, id.OperatorName()))(Default)).To(BeFalse())
 		Patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
 		ExpectReady(ctx, soc)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -61,14 +61,14 @@ func applyManifests(ctx context.Context, config string) {
 			Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
 		}
 	}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		crds := &apiextensionsv1.CustomResourceDefinitionList{}
 		g.Expect(K8s.List(ctx, crds)).To(Succeed())
 		g.Expect(crds.Items).NotTo(BeEmpty())
 		for _, crd := range crds.Items {
 			g.Expect(established(&crd)).To(BeTrue(), crd.Name)
 		}
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // managerProcess is the manager's binary, which can be killed and started again with the same storage.
@@ -154,7 +154,7 @@ func (m *managerProcess) start(ctx context.Context) {
 		_ = command.Wait()
 		close(exited)
 	}(m.command, m.exited)
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		select {
 		case <-m.exited:
 			StopTrying("the manager ended:\n" + m.log()).Now()
@@ -164,7 +164,7 @@ func (m *managerProcess) start(ctx context.Context) {
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(response.Body.Close()).To(Succeed())
 		g.Expect(response.StatusCode).To(Equal(http.StatusOK))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func (m *managerProcess) runs() bool {
@@ -189,7 +189,7 @@ func (m *managerProcess) restart(ctx context.Context, flags ...string) {
 		m.stop()
 		m.flags = usualFlags
 		m.start(ctx)
-	}, NodeTimeout(time.Minute))
+	})
 }
 
 // kill ends the manager as a crash of its node would.
@@ -203,7 +203,7 @@ func (m *managerProcess) kill() {
 func (m *managerProcess) stop() {
 	GinkgoHelper()
 	_ = m.command.Process.Signal(os.Interrupt)
-	Eventually(m.exited).WithTimeout(30 * time.Second).Should(BeClosed())
+	Eventually(m.exited).Should(BeClosed())
 }
 
 func (m *managerProcess) log() string {

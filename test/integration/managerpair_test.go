@@ -32,7 +32,7 @@ const nowhere = "127.0.0.9"
 func startPair(ctx context.Context, flags ...string) *managerPair {
 	GinkgoHelper()
 	theManager.stop()
-	DeferCleanup(func(ctx context.Context) { theManager.start(ctx) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { theManager.start(ctx) })
 	pair := &managerPair{hosts: [2]string{"127.0.0.1", "127.0.0.2"}}
 	_, port, err := net.SplitHostPort(freeAddress())
 	Expect(err).NotTo(HaveOccurred())
@@ -86,7 +86,7 @@ func (p *managerPair) makePod(ctx context.Context, i int) {
 		}}},
 	}
 	Create(ctx, pod)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, p.pod(i)) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, p.pod(i)) })
 	p.setStatus(ctx, i, p.hosts[i], true)
 }
 
@@ -98,12 +98,12 @@ func (p *managerPair) setStatus(ctx context.Context, i int, address string, read
 	if !ready {
 		status, since = corev1.ConditionFalse, since.Add(-time.Hour)
 	}
-	Eventually(func(g Gomega) { // The leader writes the labels.
+	Eventually(ctx, func(g Gomega) { // The leader writes the labels.
 		Get(ctx, g, pod)
 		pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastTransitionTime: metav1.NewTime(since)}}
 		g.Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // cut makes the managers unreachable for each other, and heal undoes it. They use a list of their Pods for a second.
@@ -112,7 +112,7 @@ func (p *managerPair) cut(ctx context.Context) {
 	for i := range p.managers {
 		p.setStatus(ctx, i, nowhere, true)
 	}
-	Eventually(time.After(1500 * time.Millisecond)).WithContext(ctx).Should(Receive())
+	Eventually(ctx, time.After(1500*time.Millisecond)).Should(Receive())
 }
 
 func (p *managerPair) heal(ctx context.Context) {
@@ -141,10 +141,10 @@ func (p *managerPair) marked(ctx context.Context) func(Gomega) []int {
 func (p *managerPair) leader(ctx context.Context) int {
 	GinkgoHelper()
 	var marked []int
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		marked = p.marked(ctx)(g)
 		g.Expect(marked).To(HaveLen(1))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	return marked[0]
 }
 
@@ -172,7 +172,7 @@ func (p *managerPair) takeOver(ctx context.Context, leader int) int {
 
 func (p *managerPair) awaitLeader(ctx context.Context, leader int) {
 	GinkgoHelper()
-	Eventually(p.marked(ctx)).WithContext(ctx).WithTimeout(30 * time.Second).Should(ConsistOf(leader))
+	Eventually(ctx, p.marked(ctx)).Should(ConsistOf(leader))
 }
 
 // holds says whether a manager has an archive.
@@ -191,6 +191,6 @@ func (p *managerPair) holds(i int, content []byte) func() bool {
 func (p *managerPair) expectCopies(ctx context.Context, content []byte) {
 	GinkgoHelper()
 	for i := range p.managers {
-		Eventually(p.holds(i, content)).WithContext(ctx).Should(BeTrue(), "manager %d", i)
+		Eventually(ctx, p.holds(i, content)).Should(BeTrue(), "manager %d", i)
 	}
 }

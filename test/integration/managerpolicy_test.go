@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -70,11 +69,11 @@ var _ = Describe("The manager's token", func() {
 		namespace, bare, s, stolen = newNamespace(ctx), newNamespace(ctx), newSample(), theManager.withToken()
 		installSample(ctx, namespace, s)
 		running = deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), running)
+		Get(ctx, Default, running)
 		create = func(ctx context.Context, object client.Object) func() error {
 			return func() error { return stolen.Create(ctx, object.DeepCopyObject().(client.Object), client.DryRunAll) }
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("creates no token of another account, and changes no Secret of others", attack.Label, func(ctx context.Context) {
 		secret := func(name string, of corev1.SecretType) *corev1.Secret {
@@ -101,7 +100,7 @@ var _ = Describe("The manager's token", func() {
 			{"delete a Secret of another owner", func() error { return stolen.Delete(ctx, foreign, client.DryRunAll) }, "created for a SubOperatorConfig"},
 		})
 		Expect(stolen.Get(ctx, client.ObjectKeyFromObject(foreign), foreign.DeepCopy())).To(Succeed(), "no policy restricts reading: docs/security.md says so")
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("runs no pod as another account, or with privileges", attack.Label, func(ctx context.Context) {
 		update := func(change func(*corev1.PodSpec)) func() error {
@@ -125,7 +124,7 @@ var _ = Describe("The manager's token", func() {
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: powerful.Name}},
 		}
 		Create(ctx, binding)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, binding) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, binding) })
 		awaitRight(ctx, "system:serviceaccount:"+namespace+":"+powerful.Name, "", "escalate", "clusterroles", rbacv1.GroupName)
 		system := powerful.DeepCopy()
 		system.Namespace, system.Annotations[ownerAnnotation] = "kube-system", "kube-system/oc-soc"
@@ -155,7 +154,7 @@ var _ = Describe("The manager's token", func() {
 				return stolen.Delete(ctx, other, client.DryRunAll)
 			}, "created for a SubOperatorConfig"},
 		})
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("gives permissions to operators only", attack.Label, func(ctx context.Context) {
 		binding := func(role string, subjects ...rbacv1.Subject) *rbacv1.RoleBinding {
@@ -186,7 +185,7 @@ var _ = Describe("The manager's token", func() {
 		}
 		existing := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: wide.RoleRef.Name}}
 		Create(ctx, existing)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, existing) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, existing) })
 		role.Name, aggregated.Name = "zosendpoint-lpar2", "zoscb:"+namespace+":y-operator"
 		tryAll([]abuse{
 			{"bind a role to all users", create(ctx, binding("x-operator", everybody)), "for its own ServiceAccount only"},
@@ -199,7 +198,7 @@ var _ = Describe("The manager's token", func() {
 			{"bind a ClusterRole to another account", create(ctx, wide), "for its own ServiceAccount only"},
 			{"create a role that is no operator's", create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}), "does not write clusterroles mine"},
 		})
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("reaches no namespace that does not consent, and decides nothing that users decide", attack.Label, func(ctx context.Context) {
 		d := running.DeepCopy()
@@ -236,12 +235,12 @@ var _ = Describe("The manager's token", func() {
 
 		By("letting it into a namespace that consents")
 		allowMapping(ctx, bare, namespace)
-		Eventually(create(ctx, d)).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, create(ctx, d)).Should(Succeed())
 		By("keeping it out of one that an administrator has excluded")
 		excluded := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: bare}}
 		Patch(ctx, excluded, `{"metadata":{"annotations":{"zoscb.ibm.com/managed":"false"}}}`)
-		Eventually(create(ctx, d)).WithContext(ctx).Should(MatchError(ContainSubstring("annotated zoscb.ibm.com/managed")))
-	}, NodeTimeout(time.Minute))
+		Eventually(ctx, create(ctx, d)).Should(MatchError(ContainSubstring("annotated zoscb.ibm.com/managed")))
+	})
 
 	It("writes no CRD of others, and no other kind, whatever was granted to collections", attack.Label, func(ctx context.Context) {
 		group := "example.com"
@@ -274,7 +273,7 @@ var _ = Describe("The manager's token", func() {
 		}
 		settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-settings"}}
 		trustedCA := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator-trusted-ca"}}
-		Eventually(create(ctx, pod)).WithContext(ctx).Should(MatchError(ContainSubstring("denied request")))
+		Eventually(ctx, create(ctx, pod)).Should(MatchError(ContainSubstring("denied request")))
 		tryAll([]abuse{
 			{"create a CRD of another group", create(ctx, crd), "writes only CRDs of the API group"},
 			{"delete a CRD of the manager's own group", func() error { return stolen.Delete(ctx, own, client.DryRunAll) }, ""},
@@ -283,7 +282,7 @@ var _ = Describe("The manager's token", func() {
 			{"change the manager's settings", create(ctx, settings), "does not write configmaps collection-operator-settings"},
 			{"decide which authorities are trusted", create(ctx, trustedCA), "does not write configmaps collection-operator-trusted-ca"},
 		})
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("The policies for the manager", func() {
@@ -295,7 +294,7 @@ var _ = Describe("The policies for the manager", func() {
 			}
 		}
 		attack.Repelled("The manager's token", "change or delete the policies", "the API server does not allow it", "not allowed")
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("The policy allowed-images", func() {
@@ -310,26 +309,26 @@ var _ = Describe("The policy allowed-images", func() {
 		applyFile(ctx, file)
 		stolen, evil := theManager.withToken(), deployment(namespace, s.operator())
 		var refusal error
-		Eventually(func(g Gomega) error {
+		Eventually(ctx, func(g Gomega) error {
 			Get(ctx, g, evil)
 			evil.Spec.Template.Spec.InitContainers[0].Image = "evil.example.com/runtime:1"
 			refusal = stolen.Update(ctx, evil.DeepCopy(), client.DryRunAll)
 			return refusal
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("image evil.example.com/runtime:1 is not allowed for operators")))
+		}).Should(MatchError(ContainSubstring("image evil.example.com/runtime:1 is not allowed for operators")))
 		attack.Repelled("The manager's token", "run another image, where the policy allowed-images is installed", "the policy refuses it", firstOf(refusal.Error()))
 
 		By("saying in status why a user's image is not used, and keeping what runs")
 		Patch(ctx, defaultSOC(oc), `{"spec":{"runtime":{"image":"registry.example.com/zosmf/runtime:1"}}}`)
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "spec.runtime.image must begin with one of registry.example.com/zos/, registry.invalid/", false)
 		running := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), running)
+		Get(ctx, Default, running)
 		Expect(running.Spec.Template.Spec.Containers[0].Image).To(HavePrefix("registry.invalid/"))
 		Patch(ctx, defaultSOC(oc), `{"spec":{"runtime":{"image":"registry.example.com/zos/runtime:1"}}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, running)
 			g.Expect(running.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.example.com/zos/runtime:1"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -19,18 +18,18 @@ var _ = Describe("A SubOperatorConfig", func() {
 		oc := installSample(ctx, namespace, s)
 		mine := newSOC(namespace, "mine", oc.Name)
 		Create(ctx, mine)
-		Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(oc))).Should(BeTrue())
 		makeOwned := func(g Gomega) {
 			d := deployment(namespace, s.operator())
 			Get(ctx, g, d)
 			g.Expect(d.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/suboperatorconfig", namespace+"/mine"))
 		}
-		Eventually(makeOwned).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, makeOwned).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, mine)
 		ExpectReady(ctx, oc)
 		expectInstallation(ctx, mine, s)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("that comes second to a namespace loses to the older one", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -38,7 +37,7 @@ var _ = Describe("A SubOperatorConfig", func() {
 		Create(ctx, first)
 		ExpectFailure(ctx, first, v2beta2.ReasonCollectionNotFound, `"oc"`, false)
 		oc := installSample(ctx, namespace, s)
-		Expect(Gone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeTrue(), "there is one already")
+		Expect(Gone(ctx, defaultSOC(oc))(Default)).To(BeTrue(), "there is one already")
 		afterwards(ctx, first)
 		Create(ctx, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"first"`, false)
@@ -49,7 +48,7 @@ var _ = Describe("A SubOperatorConfig", func() {
 		By("deleting it without harm to the other")
 		before := versions(installed(ctx, first))
 		Remove(ctx, second)
-		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
 		ExpectReady(ctx, oc)
 		Expect(versions(installed(ctx, first))).To(Equal(before))
 
@@ -58,11 +57,11 @@ var _ = Describe("A SubOperatorConfig", func() {
 		third := newSOC(namespace, "third", "oc")
 		ExpectFailure(ctx, third, v2beta2.ReasonMappingConflict, `"first"`, false)
 		Remove(ctx, first)
-		Eventually(Gone(ctx, first)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, first)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, third)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("installs in one namespace though something is in the way in another", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -74,17 +73,17 @@ var _ = Describe("A SubOperatorConfig", func() {
 		importSample(ctx, own, s)
 		makeAvailable(ctx, own, s.operator())
 		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, other+"/"+foreign.Name, false)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ContainElement(And(HaveField("Namespace", own), HaveField("Ready", true))))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("installing there as soon as it is gone")
 		Remove(ctx, foreign)
 		Patch(ctx, soc, `{"metadata":{"labels":{"touched":"again"}}}`)
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, soc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("shapes the workload beyond what the collection says", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -94,34 +93,34 @@ var _ = Describe("A SubOperatorConfig", func() {
 		soc := newSOC(namespace, "soc", "oc")
 		soc.Spec.Runtime = &v2beta2.RuntimeSpec{NodeSelector: map[string]string{"zone": "b"}}
 		Create(ctx, soc)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			d := deployment(namespace, s.operator())
 			Get(ctx, g, d)
 			pod := d.Spec.Template.Spec
 			g.Expect(pod.NodeSelector).To(HaveKeyWithValue("zone", "b"))
 			g.Expect(pod.Containers[0].Image).To(Equal("registry.invalid/mine:1"))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(2*time.Minute))
+		}).Should(Succeed())
+	})
 
 	It("tells what its pod waits for", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := importSample(ctx, namespace, s)
 		d := deployment(namespace, s.operator())
-		Eventually(Gone(ctx, d)).WithContext(ctx).Should(BeFalse())
-		Get(ctx, NewWithT(GinkgoT()), d)
+		Eventually(ctx, Gone(ctx, d)).Should(BeFalse())
+		Get(ctx, Default, d)
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: d.Spec.Template.Labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 		}
-		Eventually(func() error { return K8s.Create(ctx, pod) }).WithContext(ctx).Should(Succeed(), "once the namespace has a ServiceAccount")
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
+		Eventually(ctx, func() error { return K8s.Create(ctx, pod) }).Should(Succeed(), "once the namespace has a ServiceAccount")
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) })
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "operator", Image: "registry.invalid/x", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "401"}},
 		}}
 		Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, `container operator: ImagePullBackOff: the node cannot pull image "registry.invalid/x": see`, false)
 		ExpectFailure(ctx, oc, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful), "phase follows Imported")
-	}, NodeTimeout(2*time.Minute))
+	})
 })

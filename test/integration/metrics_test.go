@@ -44,18 +44,18 @@ func newScraper(ctx context.Context, namespace, name string, allowed bool) *scra
 			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}},
 		}
 		Create(ctx, binding)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, binding) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, binding) })
 	}
 	request := &authenticationv1.TokenRequest{}
 	Expect(K8s.SubResource("token").Create(ctx, account, request)).To(Succeed())
 	SecretValues[fmt.Sprintf("token of a scraper (%d)", len(SecretValues))] = request.Status.Token
 	s := &scraper{token: request.Status.Token}
 	public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, public)
 		s.client = trusting(public.Data[keeper.KeyBundle])
 		s.scrape(ctx, g)
-	}).WithContext(ctx).Should(Succeed(), "once the manager has published the CA that it has now")
+	}).Should(Succeed(), "once the manager has published the CA that it has now")
 	return s
 }
 
@@ -114,8 +114,8 @@ var _ = Describe("The manager's metrics", func() {
 		serveTLS(ctx)
 		namespace := newNamespace(ctx)
 		authorized, unauthorized := newScraper(ctx, namespace, "prometheus", true), newScraper(ctx, namespace, "nobody", false)
-		g := NewWithT(GinkgoT())
-		Eventually(func(g Gomega) { authorized.metrics(ctx, g) }).WithContext(ctx).Should(Succeed(), "once the API server knows the binding")
+		g := Default
+		Eventually(ctx, func(g Gomega) { authorized.metrics(ctx, g) }).Should(Succeed(), "once the API server knows the binding")
 		status, text := unauthorized.scrape(ctx, g)
 		Expect(status).To(Equal(http.StatusForbidden))
 		Expect(text).NotTo(ContainSubstring("collection_operator_"))
@@ -129,7 +129,7 @@ var _ = Describe("The manager's metrics", func() {
 		_, err := http.Get("https://" + theManager.metricsAddress + "/metrics")
 		Expect(err).To(MatchError(ContainSubstring("certificate signed by unknown authority")), "it is the manager's own")
 		Expect(authorized.metrics(ctx, g)).To(haveSeries("serving_certificate_expiry_timestamp_seconds", nil, Not(BeEmpty())))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("say what objects are like, and what the manager did", func(ctx context.Context) {
 		serveTLS(ctx)
@@ -163,7 +163,7 @@ var _ = Describe("The manager's metrics", func() {
 		lpar := func(name string) []string {
 			return []string{label("object_namespace", namespace), label("zosendpoint", name)}
 		}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			lines := authorized.metrics(ctx, g)
 			for _, series := range []types.GomegaMatcher{
 				haveSeries("collections", conditionLabels(id, "Ready", namespace, "Succeeded", "True"), Equal("1")),
@@ -197,27 +197,27 @@ var _ = Describe("The manager's metrics", func() {
 				g.Expect(lines).To(series)
 			}
 			g.Expect(strings.Join(lines, "\n")).NotTo(ContainSubstring("MadeUp"))
-		}).WithContext(ctx).Should(Succeed())
-		Expect(strings.Join(authorized.metrics(ctx, NewWithT(GinkgoT())), "\n")).To(And(
+		}).Should(Succeed())
+		Expect(strings.Join(authorized.metrics(ctx, Default), "\n")).To(And(
 			ContainSubstring(`controller_runtime_reconcile_total{controller="operatorcollection"`), ContainSubstring("workqueue_depth")))
 
 		By("reading the Lease again when it has changed")
 		counts.Run(s.kind, "lpar1", "Succeeded", time.Second, 0)
 		Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}},
 			fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, runcount.Annotation, counts.Marshal(func(string) bool { return true })))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(authorized.metrics(ctx, g)).To(haveSeries("runs_total", run("Succeeded"), Equal("2")))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("forgetting what is deleted")
 		Remove(ctx, oc)
 		Remove(ctx, missing)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(authorized.metrics(ctx, g)).To(And(
 				haveSeries("collections", conditionLabels("", "Imported", namespace, "ArchiveNotFound", "False"), HavePrefix("no series")),
 				haveSeries("runs_total", run("Succeeded"), HavePrefix("no series"))))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(2*time.Minute))
+		}).Should(Succeed())
+	})
 })
 
 const failedTask = `report '{"ended": "failed", "host": "lpar1", "tasks": {"ok": 1, "changed": 0, "failed": 1, "unreachable": 0, "skipped": 0}, "failures": [{"message": "no space", "task": "copy"}]}'`
@@ -243,21 +243,21 @@ var _ = Describe("The manager's metrics of runs", Ordered, func() {
 		pod.Reconcile(ctx, run("one", WellDone))
 		run("two", failedTask)
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()}}
-		Get(ctx, NewWithT(GinkgoT()), lease)
+		Get(ctx, Default, lease)
 		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.PodName+"_"+pod.PodUID)), "the lock is as it was")
 		ofKind := []string{label("collection", domain+"/"+s.name), label("kind", JobKind), label("object_namespace", namespace)}
 		outcome := func(name string) []string {
 			return append(slices.Clone(ofKind), label("outcome", name))
 		}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(authorized.metrics(ctx, g)).To(And(
 				haveSeries("runs_total", outcome("Succeeded"), Equal("1")),
 				haveSeries("runs_total", outcome("Failed"), Equal("1")),
 				haveSeries("run_duration_seconds_count", ofKind, Equal("2")),
 				haveSeries("skipped_runs_total", ofKind, Equal("1"))))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		recordDashboard(ctx, authorized, namespace, run)
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // recordDashboard writes metrics of half a minute to the file METRICS_OUTPUT, from which the dashboard of docs is drawn, in which
@@ -286,7 +286,7 @@ func recordDashboard(ctx context.Context, s *scraper, namespace string, run func
 			server.up()
 		}
 		fmt.Fprintf(&recorded, "# scraped at %d\n", time.Now().UnixMilli())
-		for _, line := range s.metrics(ctx, NewWithT(GinkgoT())) {
+		for _, line := range s.metrics(ctx, Default) {
 			if strings.HasPrefix(line, "collection_operator_") || strings.HasPrefix(line, "workqueue_depth") || strings.HasPrefix(line, "controller_runtime_reconcile_errors_total") {
 				recorded.WriteString(line + "\n")
 			}

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -17,7 +16,7 @@ var _ = Describe("A version with a migration playbook", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		Expect(Condition(ctx, soc, v2beta2.ConditionMigrated)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		Expect(Condition(ctx, soc, v2beta2.ConditionMigrated)(Default)).To(ConditionAbsent())
 		says := func(instance *unstructured.Unstructured, status string) {
 			GinkgoHelper()
 			Expect(K8s.Status().Patch(ctx, instance.DeepCopy(), merge(`{"status":`+status+`}`))).To(Succeed())
@@ -33,21 +32,21 @@ var _ = Describe("A version with a migration playbook", func() {
 		next.version, next.permissions = "1.1.0", "migrationPlaybook: play.yml"
 		changeSpec(ctx, oc, next.pinned())
 		migrated := Condition(ctx, soc, v2beta2.ConditionMigrated)
-		Eventually(migrated).WithContext(ctx).Should(And(ConditionFalse(), WithReason("Migrating"), WithMessage("0 of 2 custom resources are migrated")))
+		Eventually(ctx, migrated).Should(And(ConditionFalse(), WithReason("Migrating"), WithMessage("0 of 2 custom resources are migrated")))
 		makeReadyAgain(ctx, oc, s, next.version)
 		ExpectReady(ctx, soc)
-		Expect(migrated(NewWithT(GinkgoT()))).To(ConditionFalse(), "it does not influence Ready")
+		Expect(migrated(Default)).To(ConditionFalse(), "it does not influence Ready")
 
 		By("migrating one, and failing for the other")
 		done := `"migration":{"from":"1.0.0","to":"1.1.0","finished":"2026-11-22T10:00:00Z"}`
 		says(one, `{`+done+`}`)
 		says(two, `{"lastRun":{"id":"2","event":"create","reason":"Migrate","version":"1.1.0","outcome":"Failed","started":"2026-11-22T10:00:00Z"}}`)
-		Eventually(migrated).WithContext(ctx).Should(And(ConditionFalse(), WithReason("MigrationFailed"),
+		Eventually(ctx, migrated).Should(And(ConditionFalse(), WithReason("MigrationFailed"),
 			WithMessage("1 of 2 custom resources are migrated; the migration playbook failed for "+s.kind+" "+namespace+"/two")))
 
 		By("succeeding")
 		says(two, `{`+done+`}`)
-		Eventually(migrated).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("2 of 2 custom resources are migrated to version 1.1.0")))
+		Eventually(ctx, migrated).Should(And(ConditionTrue(), WithMessage("2 of 2 custom resources are migrated to version 1.1.0")))
 		ExpectReady(ctx, soc)
 		expectRest(ctx)
 
@@ -55,6 +54,6 @@ var _ = Describe("A version with a migration playbook", func() {
 		last := *s
 		last.version = "1.2.0"
 		changeSpec(ctx, oc, last.pinned())
-		Eventually(migrated).WithContext(ctx).Should(ConditionAbsent())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, migrated).Should(ConditionAbsent())
+	})
 })

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -45,7 +44,7 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 				_ = TryPatch(ctx, object, `{"metadata":{"finalizers":null}}`)
 				Remove(ctx, object)
 			}
-		}, NodeTimeout(time.Minute))
+		})
 		Create(ctx, old)
 		v := volume.DeepCopy()
 		v.Spec = corev1.PersistentVolumeSpec{
@@ -61,7 +60,7 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 
 		By("which the new manager asks for")
 		theManager.stop()
-		DeferCleanup(func(ctx context.Context) { theManager.start(ctx) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { theManager.start(ctx) })
 		command := exec.CommandContext(ctx, theManager.binary, "--runtime-image=x", "--artifact-url=http://127.0.0.1", "--storage-dir="+GinkgoT().TempDir(),
 			"--artifact-bind-address="+freeAddress(), "--health-probe-bind-address="+freeAddress(), "--metrics-bind-address=0")
 		command.Env = append(os.Environ(), "KUBECONFIG="+theManager.kubeconfig)
@@ -80,56 +79,56 @@ var _ = Describe("A manager of an earlier version, which was a Deployment with o
 			_, err := migrate(interrupted)
 			Expect(err).To(HaveOccurred())
 		}()
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, old)
 			g.Expect(old.DeletionTimestamp).NotTo(BeNil())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		interrupt()
-		Eventually(done).WithContext(ctx).Should(BeClosed())
-		Get(ctx, NewWithT(GinkgoT()), v)
+		Eventually(ctx, done).Should(BeClosed())
+		Get(ctx, Default, v)
 		Expect(v.Spec.PersistentVolumeReclaimPolicy).To(Equal(corev1.PersistentVolumeReclaimRetain))
-		Expect(Gone(ctx, manager)(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, manager)(Default)).To(BeTrue())
 
 		By("finishing later, with the controllers of volumes, whose part the spec plays")
 		Patch(ctx, old, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, old)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, old)).Should(BeTrue())
 		go func() {
 			defer GinkgoRecover()
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				bound := claim(newClaim.Name)
 				Get(ctx, g, bound)
 				bound.Status.Phase = corev1.ClaimBound
 				g.Expect(K8s.Status().Update(ctx, bound)).To(Succeed())
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 		}()
 		text, err := migrate(ctx)
 		Expect(err).NotTo(HaveOccurred(), text)
 		bound := claim(newClaim.Name)
-		Get(ctx, NewWithT(GinkgoT()), bound)
+		Get(ctx, Default, bound)
 		Expect(bound.Spec.VolumeName).To(Equal(volume.Name))
 		Expect(*bound.Spec.StorageClassName).To(Equal("fast"))
-		Get(ctx, NewWithT(GinkgoT()), v)
+		Get(ctx, Default, v)
 		Expect(v.Spec.PersistentVolumeReclaimPolicy).To(Equal(corev1.PersistentVolumeReclaimDelete), "as it was")
 		Expect(v.Spec.ClaimRef).To(HaveField("Name", newClaim.Name))
 		_, err = migrate(ctx, "--check")
 		Expect(err).To(HaveOccurred(), "there is nothing left to migrate")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("is replaced by two with the claims that the migration expects, or by one without a volume", func(ctx context.Context) {
 		output, err := deployManager(ctx, "registry.invalid/manager:1")
 		Expect(err).NotTo(HaveOccurred(), output)
 		set := managerSet()
-		Get(ctx, NewWithT(GinkgoT()), set)
+		Get(ctx, Default, set)
 		Expect(*set.Spec.Replicas).To(BeEquivalentTo(2))
 		Expect(set.Spec.VolumeClaimTemplates[0].Name + "-" + set.Name + "-0").To(Equal(newClaim.Name))
 
 		Remove(ctx, set)
-		Eventually(Gone(ctx, set)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, set)).Should(BeTrue())
 		output, err = deployManager(ctx, "registry.invalid/manager:1", "single-manager", "ephemeral-storage")
 		Expect(err).NotTo(HaveOccurred(), output)
 		set = managerSet()
-		Get(ctx, NewWithT(GinkgoT()), set)
+		Get(ctx, Default, set)
 		Expect(*set.Spec.Replicas).To(BeEquivalentTo(1))
 		Expect(set.Spec.VolumeClaimTemplates).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 })

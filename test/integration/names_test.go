@@ -28,7 +28,7 @@ var _ = Describe("A reserved domain", func() {
 		mine := s.renamed("acme", s.name)
 		squatter := newCollection(other, "before", newSample().renamed("acme", "squatted").pinned())
 		Create(ctx, squatter)
-		Eventually(Gone(ctx, deployment(other, "acme-squatted-operator"))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(other, "acme-squatted-operator"))).Should(BeFalse())
 		makeAvailable(ctx, other, "acme-squatted-operator")
 		ExpectReady(ctx, squatter)
 		before := versions(installed(ctx, defaultSOC(squatter)))
@@ -44,9 +44,9 @@ var _ = Describe("A reserved domain", func() {
 		oc := newCollection(other, "oc", mine.pinned())
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonDomainReserved, signer.fingerprint, false)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact).To(BeNil())
-		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(Default)).To(BeTrue())
 		attack.Repelled("Tenancy", "import a collection of a domain that is reserved for another namespace", "nothing is installed", seen(ctx, oc))
 
 		By("refusing it with another key")
@@ -65,16 +65,16 @@ var _ = Describe("A reserved domain", func() {
 		By("importing it with the key, and in the namespace")
 		evidence := signer.evidence(content)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: signatureSecret}}
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		secret.Data = evidence
 		Expect(K8s.Update(ctx, secret)).To(Succeed())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		second := newSample()
 		ofHolder := newCollection(holder, "oc", second.renamed("acme", second.name).pinned())
 		Create(ctx, ofHolder)
-		Eventually(Condition(ctx, ofHolder, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, ofHolder, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(versions(installed(ctx, defaultSOC(squatter)))).To(Equal(before))
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 var _ = Describe("Labels and annotations that anybody can write", attack.Label, func() {
@@ -113,22 +113,22 @@ var _ = Describe("Labels and annotations that anybody can write", attack.Label, 
 				Patch(ctx, object, fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, i))
 			}
 		}
-		Consistently(requests).WithContext(ctx).WithTimeout(3 * time.Second).Should(BeEmpty())
+		Consistently(ctx, requests).WithTimeout(3 * time.Second).Should(BeEmpty())
 		attack.Repelled("Tenancy", "create objects with our labels that name another's SubOperatorConfig, and touch them again and again",
 			"the manager sends no request about the other's objects", fmt.Sprintf("0 requests in namespace %s after %d changes", victim, 6*len(objects)))
 
 		By("still noticing what happens to the objects that it has made")
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: victim, Name: s.operator() + "-runtime"}}
 		Patch(ctx, config, `{"data":{"watches.yaml":"changed"}}`)
-		Eventually(requests).WithContext(ctx).Should(Not(BeEmpty()))
+		Eventually(ctx, requests).Should(Not(BeEmpty()))
 
 		By("deleting nothing of others")
 		removeCollections(ctx, victim)
 		for _, object := range objects[:4] {
-			Get(ctx, NewWithT(GinkgoT()), object)
+			Get(ctx, Default, object)
 			Expect(object.GetDeletionTimestamp()).To(BeNil())
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("keep no CRDs of another's collection", func(ctx context.Context) {
 		victim, attacker, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -139,10 +139,10 @@ var _ = Describe("Labels and annotations that anybody can write", attack.Label, 
 		Create(ctx, oc, soc)
 		ExpectFailure(ctx, soc, v2beta2.ReasonCollectionNotFound, "none", false)
 		removeCollections(ctx, victim)
-		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
 		attack.Repelled("Tenancy", "keep another's kinds with an OperatorCollection and a SubOperatorConfig that have its labels",
 			"its CRDs go with its last OperatorCollection", "CRD "+s.crdName()+" is gone")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("keep no other SubOperatorConfig out of a namespace", func(ctx context.Context) {
 		victim, attacker, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -153,12 +153,12 @@ var _ = Describe("Labels and annotations that anybody can write", attack.Label, 
 		ExpectFailure(ctx, forged, v2beta2.ReasonCollectionNotFound, "none", false)
 		Create(ctx, newSOC(victim, "soc", "oc", mapTo(attacker)...))
 		oc := importSample(ctx, victim, s)
-		Eventually(Gone(ctx, deployment(attacker, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(attacker, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, attacker, s.operator())
 		ExpectReady(ctx, oc)
 		attack.Repelled("Tenancy", "map a namespace first, with a SubOperatorConfig that has the labels of another's collection but not the collection",
 			"the other's operator is installed", seen(ctx, oc))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("What a hostile host says", attack.Label, func() {
@@ -167,14 +167,14 @@ var _ = Describe("What a hostile host says", attack.Label, func() {
 		for i, server := range hostile.SSHServers() {
 			endpoint := newEndpoint(namespace, fmt.Sprintf("lpar%d", i), startServer(server.Serve))
 			Create(ctx, endpoint)
-			Eventually(Condition(ctx, endpoint, v2beta2.ConditionReachable)).WithContext(ctx).WithTimeout(30*time.Second).
+			Eventually(ctx, Condition(ctx, endpoint, v2beta2.ConditionReachable)).
 				Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable)), server.Name)
-			Get(ctx, NewWithT(GinkgoT()), endpoint)
+			Get(ctx, Default, endpoint)
 			texts := []string{endpoint.Status.Message}
 			for _, condition := range endpoint.Status.Conditions {
 				texts = append(texts, condition.Message)
 			}
-			texts = append(texts, notes(ctx, endpoint, v2beta2.ReasonHostUnreachable)(NewWithT(GinkgoT()))...)
+			texts = append(texts, notes(ctx, endpoint, v2beta2.ReasonHostUnreachable)(Default)...)
 			for _, text := range texts {
 				Expect(len(text)).To(BeNumerically("<", 500), server.Name)
 				Expect(strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })).To(BeFalse(), "%s: %q", server.Name, text)
@@ -187,5 +187,5 @@ var _ = Describe("What a hostile host says", attack.Label, func() {
 			Expect(line).NotTo(ContainSubstring(`"msg":"forged"`), "a line of a host looks like one of the manager")
 			Expect(len(line)).To(BeNumerically("<", 4000))
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 })

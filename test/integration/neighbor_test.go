@@ -39,7 +39,7 @@ var _ = Describe("A good neighbour", func() {
 		}
 		theManager.stop()
 		Create(ctx, foreign)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, foreign) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, foreign) })
 		began := time.Now()
 		second := exec.CommandContext(ctx, theManager.binary, "--runtime-image=registry.invalid/x", "--leader-elect=false",
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
@@ -58,10 +58,10 @@ var _ = Describe("A good neighbour", func() {
 
 		By("starting again when they are gone")
 		Remove(ctx, foreign)
-		Eventually(GoneInTheEnd(ctx, foreign)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
+		Eventually(ctx, GoneInTheEnd(ctx, foreign)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
 		theManager.start(ctx)
 		importSample(ctx, namespace, s)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("deploys without taking over by force what others manage", func(ctx context.Context) {
 		deploy := func(image string) (string, error) { return deployManager(ctx, image) }
@@ -70,7 +70,7 @@ var _ = Describe("A good neighbour", func() {
 		Expect(err).NotTo(HaveOccurred(), output)
 		output, err = deploy("registry.invalid/manager:2")
 		Expect(err).NotTo(HaveOccurred(), output)
-		Get(ctx, NewWithT(GinkgoT()), manager)
+		Get(ctx, Default, manager)
 		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/manager:2"))
 
 		By("refusing when another manager of fields has set the image")
@@ -82,27 +82,27 @@ var _ = Describe("A good neighbour", func() {
 		output, err = deploy("registry.invalid/manager:3")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
-		Get(ctx, NewWithT(GinkgoT()), manager)
+		Get(ctx, Default, manager)
 		Expect(manager.Spec.Template.Spec.Containers[0].Image).To(Equal("registry.invalid/theirs:1"))
 		Expect(manager.Spec.Template.Spec.Containers[0].Env).To(ContainElement(corev1.EnvVar{Name: "RUNTIME_IMAGE", Value: "registry.invalid/runtime:1"}))
 
 		By("refusing when it has changed a CRD")
 		Remove(ctx, manager)
-		Eventually(Gone(ctx, manager)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, manager)).Should(BeTrue())
 		crd := customResourceDefinition("zosendpoints.zoscb.ibm.com")
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		shortNames := func(name string) client.Patch {
 			return client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"names":{"shortNames":["`+name+`"]}}}`))
 		}
 		before := crd.Spec.Names.ShortNames[0]
 		patchAs(ctx, crd, shortNames("theirs"))
-		DeferCleanup(func(ctx context.Context) { patchAs(ctx, crd, shortNames(before)) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { patchAs(ctx, crd, shortNames(before)) })
 		output, err = deploy("registry.invalid/manager:4")
 		Expect(err).To(HaveOccurred())
 		Expect(output).To(And(ContainSubstring("conflict"), ContainSubstring("another-team")))
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.Spec.Names.ShortNames).To(ConsistOf("theirs"))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // managerSet is the StatefulSet that deployManager makes.
@@ -122,7 +122,7 @@ func deployManager(ctx context.Context, image string, components ...string) (str
 			}
 		}
 		Remove(ctx, configMap(ManagerNamespace, "collection-operator-settings"))
-	}, NodeTimeout(time.Minute))
+	})
 	command := exec.CommandContext(ctx, "../../hack/deploy.sh", image, "registry.invalid/runtime:1", "amd64")
 	command.Env = append(os.Environ(), "KUBECTL="+findKubectl(), "COMPONENTS="+strings.Join(components, " "))
 	output, err := command.CombinedOutput()

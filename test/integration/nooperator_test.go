@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,7 +24,7 @@ func installIn(ctx context.Context, own, other string, s *sample) (*v2beta2.Oper
 	Create(ctx, soc)
 	oc := importSample(ctx, own, s)
 	for _, namespace := range []string{own, other} {
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 	}
 	ExpectReady(ctx, soc)
@@ -57,7 +56,7 @@ func refuseStatus(ctx context.Context, namespace string) {
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, binding)
 		Remove(ctx, policy)
-	}, NodeTimeout(time.Minute))
+	})
 }
 
 var _ = Describe("A custom resource whose operator is removed", func() {
@@ -71,83 +70,83 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		Expect(K8s.Status().Patch(ctx, authors, merge(`{"status":{"phase":"Open","message":"All is well"}}`))).To(Succeed())
 
 		remove(ctx, oc, soc)
-		Eventually(Condition(ctx, run, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "run"))
-		Eventually(Condition(ctx, authors, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "authors"))
-		Eventually(Condition(ctx, fresh, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "fresh"))
-		Expect(Field(ctx, fresh, "status", "phase")(NewWithT(GinkgoT()))).To(Equal("NoOperator"))
+		Eventually(ctx, Condition(ctx, run, "Ready")).Should(sayingNoOperator(s, "run"))
+		Eventually(ctx, Condition(ctx, authors, "Ready")).Should(sayingNoOperator(s, "authors"))
+		Eventually(ctx, Condition(ctx, fresh, "Ready")).Should(sayingNoOperator(s, "fresh"))
+		Expect(Field(ctx, fresh, "status", "phase")(Default)).To(Equal("NoOperator"))
 		ExpectHealth(ctx, "resource-no-operator", fresh)
-		Expect(Field(ctx, fresh, "status", "message")(NewWithT(GinkgoT()))).To(HavePrefix("no operator runs for this resource"))
-		Expect(Condition(ctx, run, "Stalled")(NewWithT(GinkgoT()))).To(And(ConditionTrue(), WithReason("NoOperator")))
-		status, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), run).Object, "status")
+		Expect(Field(ctx, fresh, "status", "message")(Default)).To(HavePrefix("no operator runs for this resource"))
+		Expect(Condition(ctx, run, "Stalled")(Default)).To(And(ConditionTrue(), WithReason("NoOperator")))
+		status, _, err := unstructured.NestedMap(Live(ctx, Default, run).Object, "status")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(status).To(And(HaveKeyWithValue("phase", "Succeeded"), HaveKeyWithValue("lastRun", HaveKeyWithValue("id", "1")), Not(HaveKey("observedGeneration"))))
-		status, _, err = unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), authors).Object, "status")
+		status, _, err = unstructured.NestedMap(Live(ctx, Default, authors).Object, "status")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(status).To(And(HaveKeyWithValue("phase", "Open"), HaveKeyWithValue("message", "All is well")))
-		Expect(Live(ctx, NewWithT(GinkgoT()), run).GetManagedFields()).To(ContainElement(And(
+		Expect(Live(ctx, Default, run).GetManagedFields()).To(ContainElement(And(
 			HaveField("Manager", "collection-operator-gate"), HaveField("Subresource", "status"))))
 
 		By("and in an event, also when it is deleted then")
 		events := func() string { return strings.Join(eventsIn(ctx, other), "\n") }
 		for _, instance := range []*unstructured.Unstructured{run, authors, fresh} {
-			Eventually(events).WithContext(ctx).Should(ContainSubstring("NoOperator no operator runs for this resource: install the collection again, or remove it without a run: kubectl collection abandon " +
+			Eventually(ctx, events).Should(ContainSubstring("NoOperator no operator runs for this resource: install the collection again, or remove it without a run: kubectl collection abandon " +
 				s.kind + "/" + instance.GetName()))
 		}
 		Remove(ctx, fresh.DeepCopy())
-		Expect(Condition(ctx, fresh, "Ready")(NewWithT(GinkgoT()))).To(sayingNoOperator(s, "fresh"))
+		Expect(Condition(ctx, fresh, "Ready")(Default)).To(sayingNoOperator(s, "fresh"))
 
 		By("and its operator is gone for good")
-		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
-		version := Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion()
-		Consistently(func() string { return Live(ctx, NewWithT(GinkgoT()), run).GetResourceVersion() }).WithContext(ctx).Should(Equal(version))
+		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
+		version := Live(ctx, Default, run).GetResourceVersion()
+		Consistently(ctx, func() string { return Live(ctx, Default, run).GetResourceVersion() }).Should(Equal(version))
 		Patch(ctx, fresh, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, fresh)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, fresh)).Should(BeTrue())
 		for _, instance := range []*unstructured.Unstructured{run, authors} {
 			Remove(ctx, instance)
 		}
 	},
 		Entry("after its namespace is not mapped any more", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 			setMapping(ctx, soc, soc.Namespace)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 		Entry("after the SubOperatorConfig was deleted", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 			Remove(ctx, soc)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 		Entry("after the collection was removed with the policy Orphan", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
 			Remove(ctx, oc)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 		Entry("after authors' tools removed the finalizer of the OperatorCollection and deleted it", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			removeByForce(ctx, oc)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 	)
 
 	It("is not touched in a namespace that withdrew its consent", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		_, soc := installIn(ctx, own, other, s)
 		instance := createInstances(ctx, other, s, "one")[0]
-		version := Live(ctx, NewWithT(GinkgoT()), instance).GetResourceVersion()
+		version := Live(ctx, Default, instance).GetResourceVersion()
 		allowMapping(ctx, other)
-		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ConsistOf(HavePrefix("1 custom resources stay")))
-		Expect(Live(ctx, NewWithT(GinkgoT()), instance).GetResourceVersion()).To(Equal(version))
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ConsistOf(HavePrefix("1 custom resources stay")))
+		Expect(Live(ctx, Default, instance).GetResourceVersion()).To(Equal(version))
 		Remove(ctx, instance)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("does not keep its operator by a status that cannot be written", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		_, soc := installIn(ctx, own, other, s)
 		instances := createInstances(ctx, other, s, "one", "two", "three")
 		refuseStatus(ctx, other)
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return K8s.Status().Patch(ctx, instances[0].DeepCopy(), merge(`{"status":{"phase":"Open"}}`))
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("not here")))
+		}).Should(MatchError(ContainSubstring("not here")))
 		Remove(ctx, soc)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ContainElement(And(
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ContainElement(And(
 			HavePrefix("3 custom resources stay"), ContainSubstring("their status does not say so"), ContainSubstring("not here"), HaveSuffix("and 2 more"))))
 		for _, instance := range instances {
 			Remove(ctx, instance)
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // eventsIn are the reasons and messages of the Kubernetes Events in a namespace.

@@ -37,12 +37,12 @@ func withoutOLM() {
 			Remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(GoneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2*time.Minute).Should(BeTrue(), func() string {
+			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue(), func() string {
 				_ = K8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 				return fmt.Sprintf("%s: %+v", crd.Name, crd.Status.Conditions)
 			})
 		}
-	}, NodeTimeout(3*time.Minute))
+	})
 }
 
 func installOLM(ctx context.Context) {
@@ -50,12 +50,12 @@ func installOLM(ctx context.Context) {
 	for _, crd := range olmCRDs() {
 		Create(ctx, crd)
 	}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		for _, crd := range olmCRDs() {
 			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue(), crd.Name)
 		}
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // allowOLM gives the manager the permissions of config/components/olm for one spec.
@@ -63,7 +63,7 @@ func allowOLM(ctx context.Context) {
 	GinkgoHelper()
 	for _, object := range Manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
 		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) })
 	}
 }
 

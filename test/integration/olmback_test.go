@@ -26,24 +26,24 @@ const noNewRuns = "zoscb.ibm.com/no-new-runs"
 func upgradeInOLM(ctx context.Context, oc *v2beta2.OperatorCollection, from, to *sample) *operatorsv1alpha1.Subscription {
 	GinkgoHelper()
 	changeSpec(ctx, oc, to.pinned())
-	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(to.version)))
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage(to.version)))
 	expectPublished(ctx, oc, to)
 	subscription := expectSubscription(ctx, oc.Namespace, to)
 	hash := subscription.Spec.Config.Annotations[runtimeHash]
 	csv := operatorCSV(oc.Namespace, to)
 	Create(ctx, csv)
 	changeCSV(ctx, csv, operatorsv1alpha1.CSVPhaseInstallReady, operatorsv1alpha1.CSVReasonRequirementsMet)
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, subscription)
 		g.Expect(subscription.Spec.Config.Annotations).NotTo(HaveKeyWithValue(runtimeHash, hash))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	runInOLM(ctx, subscription, to)
 	Remove(ctx, operatorCSV(oc.Namespace, from))
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		soc := defaultSOC(oc)
 		Get(ctx, g, soc)
 		g.Expect(soc.Status.Version).To(Equal(to.version))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	ExpectReady(ctx, defaultSOC(oc))
 	return subscription
 }
@@ -62,7 +62,7 @@ func uidOf(ctx context.Context, subscription *operatorsv1alpha1.Subscription) fu
 }
 
 var _ = Describe("An installation by OLM that goes back", Ordered, func() {
-	BeforeAll(func(ctx context.Context) { restartWithOLM(ctx) }, NodeTimeout(2*time.Minute))
+	BeforeAll(func(ctx context.Context) { restartWithOLM(ctx) })
 
 	It("takes no permission from a playbook, and is never there twice", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -72,7 +72,7 @@ var _ = Describe("An installation by OLM that goes back", Ordered, func() {
 		subscription := upgradeInOLM(ctx, oc, s, newer)
 		csv, config, uid := operatorCSV(namespace, newer), &corev1.ConfigMap{}, subscription.UID
 		config.Namespace, config.Name = namespace, s.operator()+"-runtime"
-		Get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, Default, config)
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator()},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("pod_uid")},
@@ -85,22 +85,22 @@ var _ = Describe("An installation by OLM that goes back", Ordered, func() {
 		web.Replace(oc.Spec.CollectionURL, http.NotFound)
 		Patch(ctx, oc, fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(s.archive())))
 		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, "removed when these playbooks end: "+s.kind, false)
-		Expect(annotationOf(ctx, lease, noNewRuns)(NewWithT(GinkgoT()))).To(HavePrefix("pod_uid 20"))
-		Consistently(Gone(ctx, csv)).WithContext(ctx).Should(BeFalse())
-		Expect(uidOf(ctx, subscription)(NewWithT(GinkgoT()))).To(Equal(uid))
-		Get(ctx, NewWithT(GinkgoT()), subscription)
+		Expect(annotationOf(ctx, lease, noNewRuns)(Default)).To(HavePrefix("pod_uid 20"))
+		Consistently(ctx, Gone(ctx, csv)).Should(BeFalse())
+		Expect(uidOf(ctx, subscription)(Default)).To(Equal(uid))
+		Get(ctx, Default, subscription)
 		Expect(subscription.Spec.Channel).To(Equal("v1.1.0"))
 
 		By("removing Subscription and ClusterServiceVersion, and waiting for the pods, past a manager that dies in between")
 		operator := deployment(namespace, s.operator())
 		hold(ctx, operator)
 		setRunning(ctx, thing, "False")
-		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-		Expect(uidOf(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
+		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
+		Expect(uidOf(ctx, subscription)(Default)).To(BeEmpty())
 		theManager.kill()
 		theManager.start(ctx)
-		Consistently(uidOf(ctx, subscription)).WithContext(ctx).WithTimeout(3 * time.Second).Should(BeEmpty())
-		Expect(thing.GetName()).To(Equal(Live(ctx, NewWithT(GinkgoT()), thing).GetName()))
+		Consistently(ctx, uidOf(ctx, subscription)).WithTimeout(3 * time.Second).Should(BeEmpty())
+		Expect(thing.GetName()).To(Equal(Live(ctx, Default, thing).GetName()))
 
 		By("installing the older version when they are gone")
 		Patch(ctx, operator, `{"metadata":{"finalizers":null}}`)
@@ -110,17 +110,17 @@ var _ = Describe("An installation by OLM that goes back", Ordered, func() {
 		runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, oc)
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Version).To(Equal("1.0.0"))
 		Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("RemovalTime", BeNil()), HaveField("Digest", DigestOf(s.archive())))))
 		before := config.UID
-		Get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, Default, config)
 		Expect(config.UID).To(Equal(before), "what both need stays")
 		Expect(config.Data).To(HaveKeyWithValue("digest", DigestOf(s.archive())))
-		Expect(historyOf(ctx, oc)(NewWithT(GinkgoT()))).To(HaveExactElements(
+		Expect(historyOf(ctx, oc)(Default)).To(HaveExactElements(
 			HaveField("Version", "1.0.0"), HaveField("Version", "1.1.0"), HaveField("Version", "1.0.0")))
 		Remove(ctx, deployment(namespace, s.operator())) // Otherwise OLM would, with its ClusterServiceVersion.
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("leaves the Subscription of a user, and says what to do", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -130,14 +130,14 @@ var _ = Describe("An installation by OLM that goes back", Ordered, func() {
 		oc := importForOLM(ctx, namespace, s)
 		runInOLM(ctx, mine, s)
 		ExpectReady(ctx, defaultSOC(oc))
-		uid := uidOf(ctx, mine)(NewWithT(GinkgoT()))
+		uid := uidOf(ctx, mine)(Default)
 		changeSpec(ctx, oc, older.pinned())
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonClusterServiceVersionFailed, "create it again with channel v0.9.0", false)
-		Consistently(uidOf(ctx, mine)).WithContext(ctx).Should(Equal(uid))
-		Expect(Gone(ctx, operatorCSV(namespace, s))(NewWithT(GinkgoT()))).To(BeFalse())
+		Consistently(ctx, uidOf(ctx, mine)).Should(Equal(uid))
+		Expect(Gone(ctx, operatorCSV(namespace, s))(Default)).To(BeFalse())
 		Remove(ctx, defaultSOC(oc))
 		Remove(ctx, mine)
 		Remove(ctx, operatorCSV(namespace, s))
 		Remove(ctx, deployment(namespace, s.operator()))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -110,9 +110,9 @@ func (c *olmConnection) seen() []connectivity.State {
 func (c *olmConnection) becomesReady(ctx context.Context) []connectivity.State {
 	GinkgoHelper()
 	var states []connectivity.State
-	Eventually(func() []connectivity.State {
+	Eventually(ctx, func() []connectivity.State {
 		states = append(states, c.seen()...)
 		return states
-	}).WithContext(ctx).Should(ContainElement(connectivity.Ready))
+	}).Should(ContainElement(connectivity.Ready))
 	return slices.Compact(states)
 }

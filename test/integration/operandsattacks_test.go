@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -37,18 +36,18 @@ var _ = Describe("Operand requests that change", func() {
 		own := t.instance(t.namespace, "own")
 		succeed(ctx, own)
 		ExpectReady(ctx, request)
-		uid := Live(ctx, NewWithT(GinkgoT()), own).GetUID()
+		uid := Live(ctx, Default, own).GetUID()
 		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"files","collection":{"name":"oc"}},{"name":"other","collection":{"name":"oc"}}]}}`)
-		Get(ctx, NewWithT(GinkgoT()), request)
+		Get(ctx, Default, request)
 		request.Spec.Requests[0].Operands[0].Name = "other"
 		Patch(ctx, request.DeepCopy(), MustJSON(map[string]any{"spec": request.Spec}))
-		Eventually(Field(ctx, own, "metadata", "annotations", operandsv1alpha1.AnnotationOperand)).WithContext(ctx).
+		Eventually(ctx, Field(ctx, own, "metadata", "annotations", operandsv1alpha1.AnnotationOperand)).
 			Should(Equal(t.namespace + "/tools/other/" + t.namespace + "/request"))
 		ExpectReady(ctx, request)
-		Expect(Live(ctx, NewWithT(GinkgoT()), own).GetUID()).To(Equal(uid))
-		Get(ctx, NewWithT(GinkgoT()), request)
+		Expect(Live(ctx, Default, own).GetUID()).To(Equal(uid))
+		Get(ctx, Default, request)
 		Expect(request.Status.Inventory).To(ConsistOf(HaveField("Operand", "other")))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("end when their OperandRegistry is gone, and with their namespace", func(ctx context.Context) {
 		startOperands(ctx)
@@ -57,18 +56,18 @@ var _ = Describe("Operand requests that change", func() {
 		requests := []*operandsv1alpha1.OperandRequest{t.request(ctx, first, "request", t.own("own")), t.request(ctx, second, "request", t.own("own"))}
 		for _, request := range requests {
 			makeAvailable(ctx, request.Namespace, t.sample.operator())
-			Eventually(Gone(ctx, t.instance(request.Namespace, "own"))).WithContext(ctx).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, t.instance(request.Namespace, "own"))).Should(BeFalse())
 		}
 		Remove(ctx, t.registry)
 		Remove(ctx, requests[0])
-		Eventually(Gone(ctx, requests[0])).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, requests[0])).Should(BeTrue())
 		Remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: second}})
 		Remove(ctx, requests[1])
-		Eventually(Gone(ctx, requests[1])).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, requests[1])).Should(BeTrue())
 		soc := defaultSOC(t.oc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Spec.Mapping).To(Equal(mapTo(t.namespace)))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("report a spec that does not fit, and remove what is not wanted nevertheless", func(ctx context.Context) {
 		startOperands(ctx)
@@ -78,15 +77,15 @@ var _ = Describe("Operand requests that change", func() {
 			succeed(ctx, t.instance(t.namespace, name))
 		}
 		ExpectReady(ctx, request)
-		Get(ctx, NewWithT(GinkgoT()), request)
+		Get(ctx, Default, request)
 		operands := request.Spec.Requests[0].Operands[:1]
 		operands[0].Spec.Raw = []byte(`{"zosendpoint":"lpar1","size":{"not":"a number"}}`)
 		Patch(ctx, request.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"requests": []any{
 			map[string]any{"registry": "tools", "registryNamespace": t.namespace, "operands": operands},
 		}}}))
 		ExpectFailure(ctx, request, v2beta2.ReasonObjectRefused, "own", false)
-		Eventually(Gone(ctx, t.instance(t.namespace, "more"))).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, t.instance(t.namespace, "more"))).Should(BeTrue())
+	})
 
 	It("do not run with the credential of the user who has annotated a resource", attack.Label, func(ctx context.Context) {
 		startOperands(ctx)
@@ -99,22 +98,22 @@ var _ = Describe("Operand requests that change", func() {
 		succeed(ctx, own)
 		ExpectReady(ctx, request)
 		Patch(ctx, own, `{"metadata":{"annotations":{"zoscb.ibm.com/credential":"bob"}}}`)
-		Get(ctx, NewWithT(GinkgoT()), request)
+		Get(ctx, Default, request)
 		request.Spec.Requests[0].Operands[0].Spec.Raw = []byte(`{"zosendpoint":"lpar1","size":9}`)
 		Patch(ctx, request.DeepCopy(), MustJSON(map[string]any{"spec": request.Spec}))
 		ExpectFailure(ctx, request, v2beta2.ReasonObjectRefused, "must not choose or use the credential of a user", false)
-		Expect(Live(ctx, NewWithT(GinkgoT()), own).Object["spec"]).To(HaveKeyWithValue("size", int64(8)))
+		Expect(Live(ctx, Default, own).Object["spec"]).To(HaveKeyWithValue("size", int64(8)))
 		attack.Repelled("Tenancy", "change a resource that runs with another user's credential through a request", "the policy refuses it", seen(ctx, request))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("remove a resource whose version is not served any more", func(ctx context.Context) {
 		crd := openCRD("copies.example", "filecopys", "FileCopy") // Not the plural in English, as of kinds of collections.
 		Create(ctx, crd)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
-		Eventually(func(g Gomega) {
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
 		grantKind(ctx, t.namespace, "copies.example", "filecopys")
@@ -127,13 +126,13 @@ var _ = Describe("Operand requests that change", func() {
 		Patch(ctx, crd.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"versions": append(crd.Spec.Versions, *later)}}))
 		report := Instance("v2", "FileCopy", t.namespace, "report", nil)
 		report.SetAPIVersion("copies.example/v2")
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(report), report)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Remove(ctx, request)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, report)(NewWithT(GinkgoT()))).To(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
+		Expect(Gone(ctx, report)(Default)).To(BeTrue())
+	})
 
 	It("finish what a crash has left while a resource was created", func(ctx context.Context) {
 		startOperands(ctx)
@@ -144,15 +143,15 @@ var _ = Describe("Operand requests that change", func() {
 		created.SetAnnotations(map[string]string{operandsv1alpha1.AnnotationOperand: t.namespace + "/tools/files"})
 		Expect(K8s.Create(ctx, created, client.FieldOwner(operandsAccount))).To(Succeed())
 		request := t.request(ctx, t.namespace, "request", "{name: files}")
-		Eventually(Field(ctx, t.shared(), "spec", "note")).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, Field(ctx, t.shared(), "spec", "note")).Should(BeEmpty())
 		succeed(ctx, t.shared())
 		ExpectReady(ctx, request)
-		Expect(Live(ctx, NewWithT(GinkgoT()), t.shared()).GetManagedFields()).NotTo(ContainElement(And(
+		Expect(Live(ctx, Default, t.shared()).GetManagedFields()).NotTo(ContainElement(And(
 			HaveField("Manager", operandsAccount), HaveField("Operation", metav1.ManagedFieldsOperationUpdate))))
 		Remove(ctx, request)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
+		Expect(Gone(ctx, t.shared())(Default)).To(BeTrue())
+	})
 
 	It("take over what its owner hands over", func(ctx context.Context) {
 		startOperands(ctx)
@@ -170,9 +169,9 @@ var _ = Describe("Operand requests that change", func() {
 		succeed(ctx, t.shared())
 		ExpectReady(ctx, request)
 		Remove(ctx, request)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, t.shared())(NewWithT(GinkgoT()))).To(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
+		Expect(Gone(ctx, t.shared())(Default)).To(BeTrue())
+	})
 
 	It("show what they would do, and what is missing for it", func(ctx context.Context) {
 		applyOperandManifests(ctx)
@@ -196,5 +195,5 @@ var _ = Describe("Operand requests that change", func() {
 		AddReportEntry("dry run", printed)
 		Create(ctx, Instance(t.sample.apiVersion(), t.sample.kind, team, "own", map[string]any{"zosendpoint": "lpar1"}))
 		Expect(runTool(ctx, 1, toolBinary(), "request", file, "--dry-run")).To(ContainSubstring("ForeignObject: %s %s/own exists", t.sample.kind, team))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

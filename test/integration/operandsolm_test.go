@@ -55,12 +55,12 @@ func withPackages(ctx context.Context) {
 		Create(ctx, crd)
 		DeferCleanup(func(ctx context.Context) { // Other specs create it again.
 			Remove(ctx, crd)
-			Eventually(GoneInTheEnd(ctx, crd)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
-		}, NodeTimeout(3*time.Minute))
-		Eventually(func(g Gomega) {
+			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
+		})
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 	}
 }
 
@@ -145,29 +145,29 @@ func (t *ci) installs(ctx context.Context, version string, phase operatorsv1alph
 	csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "jenkinses.jenkins.example", Version: "v1", Kind: "Jenkins"}}
 	Expect(yaml.Unmarshal([]byte(version), &csv.Spec.Version)).To(Succeed())
 	Create(ctx, csv)
-	Eventually(Gone(ctx, t.subscription)).WithContext(ctx).Should(BeFalse())
+	Eventually(ctx, Gone(ctx, t.subscription)).Should(BeFalse())
 	t.reports(ctx, version, phase)
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, t.subscription)
 		t.subscription.Status.CurrentCSV, t.subscription.Status.InstalledCSV = csv.Name, csv.Name
 		t.subscription.Status.LastUpdated = metav1.Now()
 		g.Expect(K8s.Status().Update(ctx, t.subscription)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // reports plays the part of OLM, which reports the phase of a version.
 func (t *ci) reports(ctx context.Context, version string, phase operatorsv1alpha1.ClusterServiceVersionPhase) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		csv := t.csv(version)
 		Get(ctx, g, csv)
 		csv.Status.Phase, csv.Status.Message = phase, "said by OLM"
 		g.Expect(K8s.Status().Update(ctx, csv)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("Operand requests for packages of the Operator Lifecycle Manager", Ordered, func() {
-	BeforeAll(withPackages, NodeTimeout(2*time.Minute))
+	BeforeAll(withPackages)
 
 	It("install, upgrade and remove them as the documentation of ODLM says, also after crashes", func(ctx context.Context) {
 		p := startOperands(ctx)
@@ -184,74 +184,74 @@ var _ = Describe("Operand requests for packages of the Operator Lifecycle Manage
 		second := t.request(ctx, t.namespace, "second", "{name: jenkins}")
 
 		By("subscribing to the package in the only catalog that has it")
-		Eventually(Gone(ctx, t.subscription)).WithContext(ctx).Should(BeFalse())
-		Get(ctx, NewWithT(GinkgoT()), t.subscription)
+		Eventually(ctx, Gone(ctx, t.subscription)).Should(BeFalse())
+		Get(ctx, Default, t.subscription)
 		Expect(t.subscription.Spec).To(Equal(&operatorsv1alpha1.SubscriptionSpec{
 			Package: jenkinsPackage, Channel: "alpha", CatalogSource: "community-operators", CatalogSourceNamespace: "olm", InstallPlanApproval: operatorsv1alpha1.ApprovalAutomatic,
 		}))
-		Get(ctx, NewWithT(GinkgoT()), t.group)
+		Get(ctx, Default, t.group)
 		Expect(t.group.Spec.TargetNamespaces).To(ConsistOf(t.namespace))
-		Eventually(phaseOf(ctx, first)).WithContext(ctx).Should(Equal(operandsv1alpha1.RequestInstalling))
+		Eventually(ctx, phaseOf(ctx, first)).Should(Equal(operandsv1alpha1.RequestInstalling))
 		p.kill()
 		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
 		p.start(ctx)
 
 		By("merging the OperandConfig over the example")
 		example := jenkins(t.namespace, "example")
-		Eventually(Gone(ctx, example)).WithContext(ctx).Should(BeFalse())
-		Expect(Live(ctx, NewWithT(GinkgoT()), example).Object["spec"]).To(Equal(map[string]any{"service": map[string]any{"port": int64(8081), "type": "ClusterIP"}}))
+		Eventually(ctx, Gone(ctx, example)).Should(BeFalse())
+		Expect(Live(ctx, Default, example).Object["spec"]).To(Equal(map[string]any{"service": map[string]any{"port": int64(8081), "type": "ClusterIP"}}))
 		ExpectReady(ctx, first)
 		ExpectReady(ctx, second)
 		login := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "ci-login"}}
-		Get(ctx, NewWithT(GinkgoT()), login)
+		Get(ctx, Default, login)
 		Expect(login.Data).To(HaveKeyWithValue("user", []byte("admin")))
 		address := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "ci-jenkins"}}
-		Get(ctx, NewWithT(GinkgoT()), address)
+		Get(ctx, Default, address)
 		Expect(address.Data).To(Equal(map[string]string{"url": "http://" + service.Spec.ClusterIP + ":8081"}))
 
 		By("changing the configuration, and the channel")
 		Patch(ctx, t.config, `{"spec":{"services":[{"name":"jenkins","spec":{"jenkins":{"service":{"type":"NodePort"}}}}]}}`)
-		Eventually(func(g Gomega) any { return Live(ctx, g, example).Object["spec"] }).WithContext(ctx).
+		Eventually(ctx, func(g Gomega) any { return Live(ctx, g, example).Object["spec"] }).
 			Should(Equal(map[string]any{"service": map[string]any{"port": int64(8080), "type": "NodePort"}}))
 		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"jenkins","packageName":"jenkins-operator","channel":"beta","scope":"public"}]}}`)
-		Eventually(Field(ctx, t.subscription, "spec", "channel")).WithContext(ctx).Should(Equal("beta"))
+		Eventually(ctx, Field(ctx, t.subscription, "spec", "channel")).Should(Equal("beta"))
 		t.installs(ctx, "2.0.0", operatorsv1alpha1.CSVPhaseInstalling)
 		Remove(ctx, t.csv("1.0.0"))
-		Eventually(phaseOf(ctx, first)).WithContext(ctx).Should(Equal(operandsv1alpha1.RequestUpdating))
+		Eventually(ctx, phaseOf(ctx, first)).Should(Equal(operandsv1alpha1.RequestUpdating))
 		t.reports(ctx, "2.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
 		ExpectReady(ctx, first)
 		ExpectReady(ctx, second)
 
 		By("deleting one request")
 		Remove(ctx, first)
-		Eventually(Gone(ctx, first)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, login)(NewWithT(GinkgoT()))).To(BeTrue())
-		Expect(Gone(ctx, address)(NewWithT(GinkgoT()))).To(BeTrue())
+		Eventually(ctx, Gone(ctx, first)).Should(BeTrue())
+		Expect(Gone(ctx, login)(Default)).To(BeTrue())
+		Expect(Gone(ctx, address)(Default)).To(BeTrue())
 		for _, object := range []client.Object{example, t.subscription, t.csv("2.0.0"), t.group} {
-			Expect(Live(ctx, NewWithT(GinkgoT()), object).GetDeletionTimestamp()).To(BeNil())
+			Expect(Live(ctx, Default, object).GetDeletionTimestamp()).To(BeNil())
 		}
 
 		By("deleting the other one, while somebody else uses the operator")
 		theirs := jenkins(t.namespace, "theirs")
 		Create(ctx, theirs)
 		Remove(ctx, second)
-		Eventually(Condition(ctx, second, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, second, v2beta2.ConditionReady)).Should(And(
 			ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(`"`+t.namespace+`/theirs"`)))
-		Expect(Gone(ctx, example)(NewWithT(GinkgoT()))).To(BeTrue())
-		Expect(Gone(ctx, t.subscription)(NewWithT(GinkgoT()))).To(BeFalse())
+		Expect(Gone(ctx, example)(Default)).To(BeTrue())
+		Expect(Gone(ctx, t.subscription)(Default)).To(BeFalse())
 		Patch(ctx, t.subscription, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, InstanceFinalizer))
 		Remove(ctx, theirs)
-		Eventually(Condition(ctx, second, v2beta2.ConditionReady)).WithContext(ctx).Should(WithMessage(`Subscription "` + t.namespace + `/jenkins-operator"`))
-		Expect(Live(ctx, NewWithT(GinkgoT()), t.csv("2.0.0")).GetDeletionTimestamp()).To(BeNil(), "OLM would create it again")
+		Eventually(ctx, Condition(ctx, second, v2beta2.ConditionReady)).Should(WithMessage(`Subscription "` + t.namespace + `/jenkins-operator"`))
+		Expect(Live(ctx, Default, t.csv("2.0.0")).GetDeletionTimestamp()).To(BeNil(), "OLM would create it again")
 		p.kill()
 		Patch(ctx, t.subscription, `{"metadata":{"finalizers":null}}`)
 		p.start(ctx)
-		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
 		for _, object := range []client.Object{t.subscription, t.csv("2.0.0"), t.group} {
-			Expect(Gone(ctx, object)(NewWithT(GinkgoT()))).To(BeTrue())
+			Expect(Gone(ctx, object)(Default)).To(BeTrue())
 		}
-		Expect(Gone(ctx, secret)(NewWithT(GinkgoT()))).To(BeFalse())
-	}, NodeTimeout(4*time.Minute))
+		Expect(Gone(ctx, secret)(Default)).To(BeFalse())
+	})
 
 	It("use a Subscription of somebody else as it is", func(ctx context.Context) {
 		startOperands(ctx)
@@ -268,14 +268,14 @@ var _ = Describe("Operand requests for packages of the Operator Lifecycle Manage
 		t.reports(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
 		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
 		ExpectReady(ctx, request)
-		Get(ctx, NewWithT(GinkgoT()), request)
+		Get(ctx, Default, request)
 		Expect(request.Status.Inventory).To(HaveLen(1), "the resource")
 		Remove(ctx, request)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, jenkins(t.namespace, "example"))(NewWithT(GinkgoT()))).To(BeTrue())
-		Expect(Live(ctx, NewWithT(GinkgoT()), t.subscription).GetLabels()).To(BeEmpty())
-		Expect(Gone(ctx, t.csv("1.0.0"))(NewWithT(GinkgoT()))).To(BeFalse())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
+		Expect(Gone(ctx, jenkins(t.namespace, "example"))(Default)).To(BeTrue())
+		Expect(Live(ctx, Default, t.subscription).GetLabels()).To(BeEmpty())
+		Expect(Gone(ctx, t.csv("1.0.0"))(Default)).To(BeFalse())
+	})
 
 	It("keep a Subscription that a user wants to keep", func(ctx context.Context) {
 		startOperands(ctx)
@@ -285,11 +285,11 @@ var _ = Describe("Operand requests for packages of the Operator Lifecycle Manage
 		ExpectReady(ctx, request)
 		Patch(ctx, t.subscription, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, operandsv1alpha1.LabelKeep))
 		Remove(ctx, request)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
 		for _, object := range []client.Object{jenkins(t.namespace, "example"), t.subscription, t.csv("1.0.0"), t.group} {
-			Expect(Live(ctx, NewWithT(GinkgoT()), object).GetDeletionTimestamp()).To(BeNil())
+			Expect(Live(ctx, Default, object).GetDeletionTimestamp()).To(BeNil())
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("create no objects of kinds that the operator does not have", attack.Label, func(ctx context.Context) {
 		startOperands(ctx)
@@ -299,7 +299,7 @@ var _ = Describe("Operand requests for packages of the Operator Lifecycle Manage
 		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
 		ExpectFailure(ctx, request, operandsv1alpha1.ReasonInvalidOperand, "the operator has no kind Subscription", false)
 		theirs := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "any"}}
-		Expect(Gone(ctx, theirs)(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, theirs)(Default)).To(BeTrue())
 		attack.Repelled("Tenancy", "request a Subscription with the permissions of the component", "nothing is created", seen(ctx, request))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -22,22 +21,22 @@ import (
 const ownJenkins = "{name: jenkins, kind: Jenkins, apiVersion: jenkins.example/v1, instanceName: own}"
 
 var _ = Describe("Operand requests that give packages back", Ordered, func() {
-	BeforeAll(withPackages, NodeTimeout(2*time.Minute))
+	BeforeAll(withPackages)
 
 	// expectWaiting expects that the deletion of a request waits for its own resource, and that the operator is there.
 	expectWaiting := func(ctx context.Context, t *ci, request *operandsv1alpha1.OperandRequest) {
 		GinkgoHelper()
-		Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, request, v2beta2.ConditionReady)).Should(And(
 			ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(`"`+request.Namespace+`/own"`)))
 		for _, object := range []client.Object{t.subscription, t.csv("1.0.0")} {
-			Expect(Live(ctx, NewWithT(GinkgoT()), object).GetDeletionTimestamp()).To(BeNil())
+			Expect(Live(ctx, Default, object).GetDeletionTimestamp()).To(BeNil())
 		}
 	}
 	// heldOwn creates the resource that a request specifies, which the operator has to finalize.
 	heldOwn := func(ctx context.Context, request *operandsv1alpha1.OperandRequest) client.Object {
 		GinkgoHelper()
 		own := jenkins(request.Namespace, "own")
-		Eventually(Gone(ctx, own)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, own)).Should(BeFalse())
 		ExpectReady(ctx, request)
 		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, InstanceFinalizer))
 		return own
@@ -45,7 +44,7 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 	expectGone := func(ctx context.Context, t *ci) {
 		GinkgoHelper()
 		for _, object := range []client.Object{t.subscription, t.csv("1.0.0"), t.group} {
-			Expect(Gone(ctx, object)(NewWithT(GinkgoT()))).To(BeTrue())
+			Expect(Gone(ctx, object)(Default)).To(BeTrue())
 		}
 	}
 
@@ -64,15 +63,15 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		second := (&tools{namespace: other}).request(ctx, other, "second", "{name: ci, kind: Jenkins, apiVersion: jenkins.example/v1, instanceName: own}")
 		own := heldOwn(ctx, second)
 		Remove(ctx, first)
-		Eventually(Gone(ctx, first)).WithContext(ctx).Should(BeTrue())
-		Get(ctx, NewWithT(GinkgoT()), second)
+		Eventually(ctx, Gone(ctx, first)).Should(BeTrue())
+		Get(ctx, Default, second)
 		Expect(second.Status.Inventory).To(ContainElement(And(HaveField("Kind", "Subscription"), HaveField("Operand", "jenkins"))))
 		Remove(ctx, second)
 		expectWaiting(ctx, t, second)
 		Patch(ctx, own, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
 		expectGone(ctx, t)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("leave the operator to the last one when they are deleted together", func(ctx context.Context) {
 		startOperands(ctx)
@@ -86,12 +85,12 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		ExpectReady(ctx, fast)
 		Remove(ctx, slow)
 		Remove(ctx, fast)
-		Eventually(Gone(ctx, fast)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, fast)).Should(BeTrue())
 		expectWaiting(ctx, t, slow)
 		Patch(ctx, own, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, slow)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, slow)).Should(BeTrue())
 		expectGone(ctx, t)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("leave a Subscription as it is while not all who have it have renamed its operand", func(ctx context.Context) {
 		startOperands(ctx)
@@ -104,23 +103,23 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		owner := Field(ctx, t.subscription, "metadata", "annotations", operandsv1alpha1.AnnotationOperand)
 		renames := func(request *operandsv1alpha1.OperandRequest) {
 			GinkgoHelper()
-			Get(ctx, NewWithT(GinkgoT()), request)
+			Get(ctx, Default, request)
 			request.Spec.Requests[0].Operands[0].Name = "ci"
 			Patch(ctx, request.DeepCopy(), MustJSON(map[string]any{"spec": request.Spec}))
 			ExpectReady(ctx, request)
 		}
 		renames(first)
 		mark := markAudit()
-		Consistently(mark.operandWrites).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring("/subscriptions/")))
-		Expect(owner(NewWithT(GinkgoT()))).To(Equal(t.namespace + "/tools/jenkins"))
+		Consistently(ctx, mark.operandWrites).ShouldNot(ContainElement(ContainSubstring("/subscriptions/")))
+		Expect(owner(Default)).To(Equal(t.namespace + "/tools/jenkins"))
 		renames(second)
-		Eventually(owner).WithContext(ctx).Should(Equal(t.namespace + "/tools/ci"))
+		Eventually(ctx, owner).Should(Equal(t.namespace + "/tools/ci"))
 		for _, request := range []client.Object{first, second} {
 			Remove(ctx, request)
-			Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
 		}
 		expectGone(ctx, t)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("keep an operator to which somebody else has subscribed in the meantime", func(ctx context.Context) {
 		p := startOperands(ctx)
@@ -135,23 +134,23 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		Create(ctx, theirs)
 		Remove(ctx, request)
 		p.start(ctx)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, jenkins(t.namespace, "example"))(NewWithT(GinkgoT()))).To(BeTrue())
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
+		Expect(Gone(ctx, jenkins(t.namespace, "example"))(Default)).To(BeTrue())
 		for _, object := range []client.Object{theirs, t.csv("1.0.0")} {
-			Expect(Live(ctx, NewWithT(GinkgoT()), object).GetDeletionTimestamp()).To(BeNil())
+			Expect(Live(ctx, Default, object).GetDeletionTimestamp()).To(BeNil())
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("name all permissions that are missing to see who uses an operator", func(ctx context.Context) {
 		global, folders, jobs := openCRD("jenkins.example", "worlds", "World"), openCRD("jenkins.example", "folders", "Folder"), openCRD("jenkins.example", "jobs", "Job")
 		global.Spec.Scope = apiextensionsv1.ClusterScoped
 		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{global, folders, jobs} {
 			Create(ctx, crd)
-			DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
-			Eventually(func(g Gomega) {
+			DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, crd)
 				g.Expect(established(crd)).To(BeTrue())
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 		}
 		startOperands(ctx)
 		t := newCI(ctx)
@@ -161,7 +160,7 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		Patch(ctx, t.csv("1.0.0"), `{"spec":{"customresourcedefinitions":{"owned":[{"name":"worlds.jenkins.example","version":"v1","kind":"World"},
 			{"name":"folders.jenkins.example","version":"v1","kind":"Folder"},{"name":"jobs.jenkins.example","version":"v1","kind":"Job"}]}}}`)
 		Remove(ctx, request)
-		Eventually(Condition(ctx, request, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonNotGranted),
+		Eventually(ctx, Condition(ctx, request, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonNotGranted),
 			WithMessage("kubectl create role collection-operator-operands-list-folders -n "+t.namespace+" --verb=list,watch --resource=folders.jenkins.example,jobs.jenkins.example && ")))
 		meta := metav1.ObjectMeta{Namespace: t.namespace, Name: operandsAccount + "-list-folders"}
 		Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
@@ -172,7 +171,7 @@ var _ = Describe("Operand requests that give packages back", Ordered, func() {
 		})
 		awaitRight(ctx, operandsUser, t.namespace, "list", "jobs", "jenkins.example")
 		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
 		expectGone(ctx, t)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

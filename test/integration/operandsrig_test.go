@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -68,13 +67,13 @@ func applyOperandManifests(ctx context.Context) {
 			Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
 		}
 	}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		for _, plural := range []string{"operandregistries", "operandconfigs", "operandrequests", "operandbindinfos"} {
 			crd := customResourceDefinition(plural + ".operator.ibm.com")
 			Get(ctx, g, crd)
 			g.Expect(established(crd)).To(BeTrue())
 		}
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func (p *operandsProcess) prepare(ctx context.Context) *exec.Cmd {
@@ -92,11 +91,11 @@ func (p *operandsProcess) start(ctx context.Context) {
 	p.command = p.prepare(context.WithoutCancel(ctx))
 	p.command.Stdout, p.command.Stderr = log, log
 	Expect(p.command.Start()).To(Succeed())
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		response, err := http.Get("http://" + p.address + "/readyz")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(response.Body.Close()).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // kill ends the process as a crash of its node would.
@@ -166,8 +165,8 @@ func (t *tools) request(ctx context.Context, namespace, name string, operands ..
 	Create(ctx, request)
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, request)
-		Eventually(Gone(ctx, request)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(time.Minute))
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
+	})
 	return request
 }
 
@@ -180,7 +179,7 @@ func (t *tools) own(name string) string {
 // succeed plays the part of an operator whose playbook succeeded.
 func succeed(ctx context.Context, instance *unstructured.Unstructured) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		live := Live(ctx, g, instance)
 		g.Expect(unstructured.SetNestedField(live.Object, map[string]any{
 			"observedGeneration": live.GetGeneration(),
@@ -189,7 +188,7 @@ func succeed(ctx context.Context, instance *unstructured.Unstructured) {
 			}},
 		}, "status")).To(Succeed())
 		g.Expect(K8s.Status().Update(ctx, live)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // operandWrites are the writes of the component since a mark, as verb and path, except events.

@@ -26,15 +26,15 @@ func ownCondition(ctx context.Context) *operatorsv2.OperatorCondition {
 	Create(ctx, definition)
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, definition)
-		Eventually(GoneInTheEnd(ctx, definition)).WithContext(ctx).WithPolling(time.Second).WithTimeout(2 * time.Minute).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
-	Eventually(func(g Gomega) bool {
+		Eventually(ctx, GoneInTheEnd(ctx, definition)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
+	})
+	Eventually(ctx, func(g Gomega) bool {
 		Get(ctx, g, definition)
 		return established(definition)
-	}).WithContext(ctx).Should(BeTrue())
-	Eventually(func() error { // Its discovery follows.
+	}).Should(BeTrue())
+	Eventually(ctx, func() error { // Its discovery follows.
 		return K8s.List(ctx, &operatorsv2.OperatorConditionList{})
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	own := metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator.v0.1.0"}
 	condition := &operatorsv2.OperatorCondition{ObjectMeta: own}
 	Create(ctx, condition,
@@ -46,7 +46,7 @@ func ownCondition(ctx context.Context) *operatorsv2.OperatorCondition {
 			ObjectMeta: own, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: own.Name},
 			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: ManagerNamespace, Name: managerAccount}},
 		})
-	Eventually(func() error { return theManager.withToken().Get(ctx, client.ObjectKeyFromObject(condition), condition) }).WithContext(ctx).Should(Succeed())
+	Eventually(ctx, func() error { return theManager.withToken().Get(ctx, client.ObjectKeyFromObject(condition), condition) }).Should(Succeed())
 	return condition
 }
 
@@ -65,7 +65,7 @@ func restartWithVariable(ctx context.Context, name string) {
 		theManager.start(ctx)
 	}
 	restart(ctx, "env", "OPERATOR_CONDITION_NAME="+name)
-	DeferCleanup(func(ctx context.Context) { restart(ctx) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { restart(ctx) })
 }
 
 var _ = Describe("A manager that OLM installed", func() {
@@ -75,7 +75,7 @@ var _ = Describe("A manager that OLM installed", func() {
 		own := upgradeable(ctx, condition)
 		const idle = "no operator is being upgraded or removed"
 		mayReplace := And(ConditionTrue(), WithReason(v2beta2.ReasonSucceeded), WithMessage(idle))
-		Eventually(own).WithContext(ctx).Should(mayReplace)
+		Eventually(ctx, own).Should(mayReplace)
 
 		By("writing nothing for a first installation, whether it succeeds or fails")
 		mark := markAudit()
@@ -93,22 +93,22 @@ var _ = Describe("A manager that OLM installed", func() {
 		next := *s
 		next.version = "2.0.0"
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(own).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonProgressing),
+		Eventually(ctx, own).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonProgressing),
 			WithMessage(`namespace "`+namespace+`" gets version 2.0.0 of OperatorCollection "`+namespace+`/oc"`)))
 		makeReadyAgain(ctx, oc, s, next.version)
-		Eventually(own).WithContext(ctx).Should(mayReplace)
+		Eventually(ctx, own).Should(mayReplace)
 
 		By("going back to a version whose pod does not start")
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(own).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("gets version 1.0.0")))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, own).Should(And(ConditionFalse(), WithMessage("gets version 1.0.0")))
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(podTemplateOf(ctx, namespace, s)(g).Labels).To(HaveKeyWithValue("operator-version", "1.0.0"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		pod := (&gradual{sample: s}).failingPod(ctx, namespace)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) })
 		Patch(ctx, deployment(namespace, s.operator()), `{"metadata":{"labels":{"touched":"again"}}}`)
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithReason(v2beta2.ReasonWorkloadUnavailable))
-		Eventually(own).WithContext(ctx).Should(mayReplace)
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(WithReason(v2beta2.ReasonWorkloadUnavailable))
+		Eventually(ctx, own).Should(mayReplace)
 
 		By("removing the operator while a playbook runs")
 		runs := s.instance(namespace, "runs")
@@ -116,12 +116,12 @@ var _ = Describe("A manager that OLM installed", func() {
 		running := merge(`{"status":{"conditions":[{"type":"Running","status":"True","reason":"Running"}]}}`)
 		Expect(K8s.Status().Patch(ctx, runs.DeepCopy(), running)).To(Succeed())
 		Remove(ctx, soc)
-		Eventually(own).WithContext(ctx).Should(And(ConditionFalse(),
+		Eventually(ctx, own).Should(And(ConditionFalse(),
 			WithMessage(`the operator of SubOperatorConfig "`+namespace+`/oc-soc" is removed from namespace "`+namespace+`"`)))
 		Remove(ctx, runs)
-		Eventually(own).WithContext(ctx).Should(mayReplace)
+		Eventually(ctx, own).Should(mayReplace)
 		Patch(ctx, condition, `{"spec":{"overrides":[{"type":"Upgradeable","status":"True","reason":"Administrator","message":"replace it now"}]}}`)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("works as before where OLM has no OperatorCondition for it", func(ctx context.Context) {
 		mark, began := markAudit(), time.Now()
@@ -129,5 +129,5 @@ var _ = Describe("A manager that OLM installed", func() {
 		installSample(ctx, newNamespace(ctx), newSample())
 		Expect(mark.writesOf("operatorconditions")).To(BeEmpty())
 		Expect(strings.Count(theManager.logSince(began), "is not told when it may replace the manager")).To(Equal(1))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,11 +43,11 @@ func subscriber(ctx context.Context, namespace, user string) {
 // noOperatorGroup expects that a namespace has no OperatorGroup, and that none is created.
 func noOperatorGroup(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	Consistently(func(g Gomega) {
+	Consistently(ctx, func(g Gomega) {
 		list := &operatorsv1.OperatorGroupList{}
 		g.Expect(K8s.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
 		g.Expect(list.Items).To(BeEmpty())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // printedGroup is the OperatorGroup at the end of a message.
@@ -62,7 +61,7 @@ func printedGroup(message string) *operatorsv1.OperatorGroup {
 }
 
 var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
-	BeforeAll(func(ctx context.Context) { tileCatalog = withCatalog(ctx) }, NodeTimeout(2*time.Minute))
+	BeforeAll(func(ctx context.Context) { tileCatalog = withCatalog(ctx) })
 
 	It("gets none from the manager, whoever subscribes there", attack.Label, func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -85,19 +84,19 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		direct := newSOC(namespace, "direct", "oc")
 		direct.Spec.Mapping = mapTo(namespace)
 		Create(ctx, direct)
-		Eventually(recordedMethods(ctx, direct)).WithContext(ctx).Should(ConsistOf(v2beta2.InstallDirect))
+		Eventually(ctx, recordedMethods(ctx, direct)).Should(ConsistOf(v2beta2.InstallDirect))
 		noOperatorGroup(ctx, namespace)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("gets collections Direct, and keeps them so", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
-		Expect(recordedMethods(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(ConsistOf(v2beta2.InstallDirect))
+		Expect(recordedMethods(ctx, defaultSOC(oc))(Default)).To(ConsistOf(v2beta2.InstallDirect))
 		Create(ctx, &operatorsv1.OperatorGroup{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "later"},
 			Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{namespace}},
 		})
-		Consistently(recordedMethods(ctx, defaultSOC(oc))).WithContext(ctx).Should(ConsistOf(v2beta2.InstallDirect))
+		Consistently(ctx, recordedMethods(ctx, defaultSOC(oc))).Should(ConsistOf(v2beta2.InstallDirect))
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/later"))
 		ExpectReady(ctx, oc)
 
@@ -110,9 +109,9 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		ExpectReady(ctx, defaultSOC(second))
 		Remove(ctx, defaultSOC(second))
 		collectGarbage(ctx, operatorCSV(namespace, beside), beside)
-		Eventually(Gone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(second))).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ConsistOf("OperatorGroup/later"))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("waits for one where OLM is asked for, and says which", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -122,14 +121,14 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		importForOLM(ctx, namespace, s)
 		ExpectFailure(ctx, soc, v2beta2.ReasonOperatorGroupMissing, "unless the OperatorGroup names a ServiceAccount", false)
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-		group := printedGroup(Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT())).Message)
+		group := printedGroup(Condition(ctx, soc, v2beta2.ConditionReady)(Default).Message)
 		Expect(group.Spec.ServiceAccountName).NotTo(BeEmpty())
 
 		By("going on within seconds")
 		group.Spec.ServiceAccountName = ""
 		Create(ctx, group)
 		subscription := subscriptionOf(namespace, s)
-		Eventually(Gone(ctx, subscription)).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, subscription)).WithTimeout(soon).Should(BeFalse())
 		runInOLM(ctx, expectSubscription(ctx, namespace, s), s)
 		ExpectReady(ctx, soc)
 		Expect(slices.Sorted(slices.Values(madeInOLM(ctx, namespace)))).To(Equal([]string{
@@ -137,8 +136,8 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		}))
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 
 	It("is not what it becomes for an installation with our OperatorGroup from before", func(ctx context.Context) {
 		namespace, s, beside := newNamespace(ctx), newSample(), newSample()
@@ -169,12 +168,12 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		theManager.flags = usual
 		theManager.start(ctx)
 		Patch(ctx, soc, `{"spec":{"installPlanApproval":"Manual"}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, subscription)
 			g.Expect(subscription.Spec.InstallPlanApproval).To(Equal(operatorsv1alpha1.ApprovalManual))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		ExpectReady(ctx, soc)
-		Expect(recordedMethods(ctx, soc)(NewWithT(GinkgoT()))).To(ConsistOf(v2beta2.InstallOLM))
+		Expect(recordedMethods(ctx, soc)(Default)).To(ConsistOf(v2beta2.InstallOLM))
 		second := newCollection(namespace, "second", beside.pinned())
 		Create(ctx, second)
 		runInOLM(ctx, expectSubscription(ctx, namespace, beside), beside)
@@ -184,19 +183,19 @@ var _ = Describe("A namespace without an OperatorGroup", Ordered, func() {
 		By("keeping it while an operator needs it, and then not")
 		Remove(ctx, defaultSOC(second))
 		collectGarbage(ctx, operatorCSV(namespace, beside), beside)
-		Eventually(Gone(ctx, defaultSOC(second))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(second))).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(ContainElement("OperatorGroup/collection-operator"))
 
 		By("not creating it again")
 		group := &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "collection-operator"}}
 		Remove(ctx, group)
 		ExpectFailure(ctx, soc, v2beta2.ReasonOperatorGroupMissing, fmt.Sprintf("namespace %q has no OperatorGroup", namespace), false)
-		Expect(Gone(ctx, subscription)(NewWithT(GinkgoT()))).To(BeFalse(), "what runs is unaffected")
-		Expect(Gone(ctx, operatorCSV(namespace, s))(NewWithT(GinkgoT()))).To(BeFalse())
+		Expect(Gone(ctx, subscription)(Default)).To(BeFalse(), "what runs is unaffected")
+		Expect(Gone(ctx, operatorCSV(namespace, s))(Default)).To(BeFalse())
 		noOperatorGroup(ctx, namespace)
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(madeInOLM(ctx, namespace)).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+	})
 })

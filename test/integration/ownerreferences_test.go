@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -46,12 +45,12 @@ func generations(ctx context.Context, soc *v2beta2.SubOperatorConfig) map[string
 // expectNoOwners waits until no object of an installation has an owner that a user may delete.
 func expectNoOwners(ctx context.Context, soc *v2beta2.SubOperatorConfig) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		for _, object := range installed(ctx, soc) {
 			g.Expect(object.GetOwnerReferences()).To(BeEmpty(), "%s %s", object.GetKind(), object.GetName())
 		}
 		g.Expect(soc.OwnerReferences).NotTo(ContainElement(HaveField("Kind", "OperatorCollection")))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("Owner references that an earlier version of the manager applied", func() {
@@ -59,11 +58,11 @@ var _ = Describe("Owner references that an earlier version of the manager applie
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc, soc := installIn(ctx, namespace, other, s)
 		resource := newUnfinished(ctx, namespace, s)
-		DeferCleanup(func(ctx context.Context) { Patch(ctx, resource, `{"metadata":{"finalizers":null}}`) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Patch(ctx, resource, `{"metadata":{"finalizers":null}}`) })
 		theManager.stop()
-		DeferCleanup(theManager.start, NodeTimeout(time.Minute))
+		DeferCleanup(theManager.start)
 		ownAsFormerly(ctx, oc, soc)
-		place := Live(ctx, NewWithT(GinkgoT()), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		place := Live(ctx, Default, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		others := metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: namespace, UID: place.GetUID()}
 		owned := soc.DeepCopy()
 		owned.OwnerReferences = append(owned.OwnerReferences, others)
@@ -78,17 +77,17 @@ var _ = Describe("Owner references that an earlier version of the manager applie
 		Expect(generations(ctx, soc)).To(Equal(before))
 		Patch(ctx, soc, `{"metadata":{"ownerReferences":null}}`)
 	},
-		Entry("from an operator that runs", func(context.Context, *v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig) {}, NodeTimeout(3*time.Minute)),
+		Entry("from an operator that runs", func(context.Context, *v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig) {}),
 		Entry("from one whose OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Patch(ctx, oc, `{"spec":{"suspend":true}}`)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 		Entry("from one whose OperatorCollection is being deleted", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Remove(ctx, oc)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 		Entry("from one whose SubOperatorConfig is being deleted, too", func(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 			Remove(ctx, oc)
 			Remove(ctx, soc)
-		}, NodeTimeout(3*time.Minute)),
+		}),
 	)
 
 	It("are removed from an installation by OLM, whose Subscription is otherwise as it was", func(ctx context.Context) {
@@ -98,16 +97,16 @@ var _ = Describe("Owner references that an earlier version of the manager applie
 		soc := defaultSOC(oc)
 		theManager.stop()
 		ownAsFormerly(ctx, oc, soc)
-		before, pods := generations(ctx, soc), Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetGeneration()
+		before, pods := generations(ctx, soc), Live(ctx, Default, deployment(namespace, s.operator())).GetGeneration()
 		Expect(before).To(HaveKey("Subscription " + namespace + "/" + subscription.Name))
 
 		theManager.start(ctx)
 		expectNoOwners(ctx, soc)
 		expectRest(ctx)
 		Expect(generations(ctx, soc)).To(Equal(before))
-		Expect(Live(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator())).GetGeneration()).To(Equal(pods))
+		Expect(Live(ctx, Default, deployment(namespace, s.operator())).GetGeneration()).To(Equal(pods))
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
 })

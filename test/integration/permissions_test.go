@@ -36,7 +36,7 @@ func grant(ctx context.Context, rules ...rbacv1.PolicyRule) {
 		Rules: rules,
 	}
 	Create(ctx, role)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, role) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, role) })
 }
 
 // soon is well before the manager looks again by itself at what it does not watch.
@@ -66,7 +66,7 @@ func applyManifestOf(ctx context.Context, message string) []*rbacv1.ClusterRole 
 			roles = append(roles, role)
 		}
 		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("administrator"))).To(Succeed())
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) })
 	}
 	return roles
 }
@@ -91,7 +91,7 @@ var _ = Describe("A collection's permissions", func() {
 		namespace := newNamespace(ctx)
 		oc := importSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
-		Eventually(lacking(ctx, soc)).WithContext(ctx).Should(And(
+		Eventually(ctx, lacking(ctx, soc)).Should(And(
 			ContainSubstring("\n  /metrics: get in the whole cluster\n"),
 			ContainSubstring("\n  nodes: get, list in the whole cluster\n"),
 			ContainSubstring("\n  storage.k8s.io/*: list in the whole cluster\n"),
@@ -105,12 +105,12 @@ var _ = Describe("A collection's permissions", func() {
 		By("naming what is left after a part was granted, within seconds")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
 			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"*"}, Verbs: []string{"create"}})
-		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(And(
+		Eventually(ctx, lacking(ctx, soc)).WithTimeout(soon).Should(And(
 			Not(ContainSubstring("nodes")), ContainSubstring("\n  batch/jobs \"nightly\": delete in namespace "+namespace+"\n")))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
 
 		By("healing by the manifest in the message, within seconds and by itself")
-		given := applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
+		given := applyManifestOf(ctx, lacking(ctx, soc)(Default))
 		Expect(given).To(HaveLen(2), "one for the whole cluster, one for the namespace")
 		Expect(given[0].Rules).To(ConsistOf(
 			rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics", "/version"}, Verbs: []string{"get"}},
@@ -119,21 +119,21 @@ var _ = Describe("A collection's permissions", func() {
 		Expect(given[1].Rules).To(ConsistOf(
 			rbacv1.PolicyRule{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, ResourceNames: []string{"nightly"}, Verbs: []string{"delete"}},
 		), "just what is missing")
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(soon).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
-		Get(ctx, NewWithT(GinkgoT()), role)
+		Get(ctx, Default, role)
 		Expect(role.Rules).To(HaveLen(3))
 		expectIdentity(role, s)
 		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(namespace)}}
-		Get(ctx, NewWithT(GinkgoT()), binding)
+		Get(ctx, Default, binding)
 
 		By("saying so when a grant is withdrawn, while what is installed stays as it is")
 		removeGrants(ctx, given)
-		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring("\n  /metrics: get in the whole cluster\n"))
-		Expect(Gone(ctx, deployment(namespace, s.operator()))(NewWithT(GinkgoT()))).To(BeFalse())
-		Get(ctx, NewWithT(GinkgoT()), binding)
+		Eventually(ctx, lacking(ctx, soc)).WithTimeout(soon).Should(ContainSubstring("\n  /metrics: get in the whole cluster\n"))
+		Expect(Gone(ctx, deployment(namespace, s.operator()))(Default)).To(BeFalse())
+		Get(ctx, Default, binding)
 
 		attack.Repelled("Permissions", "go on after a grant was withdrawn", "it is said; nothing new is given", seen(ctx, soc))
 
@@ -153,18 +153,18 @@ var _ = Describe("A collection's permissions", func() {
 		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
 		endpoint.Spec.CredentialName = credential.Name
 		Create(ctx, credential, endpoint)
-		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", []byte(key)))
+		Eventually(ctx, endpoints).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", []byte(key)))
 		Remove(ctx, credential)
-		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(And(HaveKey("lpar1_refusal"), Not(HaveKey("lpar1_key"))))
+		Eventually(ctx, endpoints).WithTimeout(soon).Should(And(HaveKey("lpar1_refusal"), Not(HaveKey("lpar1_key"))))
 		Remove(ctx, endpoint)
-		Eventually(endpoints).WithContext(ctx).WithTimeout(soon).Should(BeEmpty())
-		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring("/metrics: get"))
+		Eventually(ctx, endpoints).WithTimeout(soon).Should(BeEmpty())
+		Eventually(ctx, lacking(ctx, soc)).WithTimeout(soon).Should(ContainSubstring("/metrics: get"))
 
 		By("removing cluster-scoped objects, which no garbage collector removes, with the collection")
 		removeCollections(ctx, namespace)
-		Expect(Gone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
-		Expect(Gone(ctx, binding)(NewWithT(GinkgoT()))).To(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Expect(Gone(ctx, role)(Default)).To(BeTrue())
+		Expect(Gone(ctx, binding)(Default)).To(BeTrue())
+	})
 
 	It("are never a way to all others, whoever granted them", attack.Label, func(ctx context.Context) {
 		s := newSample()
@@ -180,14 +180,14 @@ var _ = Describe("A collection's permissions", func() {
 			ContainSubstring("\n  serviceaccounts: * in the whole cluster"),
 			Not(ContainSubstring("apiVersion")),
 		)
-		Eventually(lacking(ctx, soc)).WithContext(ctx).Should(And(refused, ContainSubstring("batch/cronjobs: get")))
+		Eventually(ctx, lacking(ctx, soc)).Should(And(refused, ContainSubstring("batch/cronjobs: get")))
 
 		By("not even when an administrator did")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
-		Eventually(lacking(ctx, soc)).WithContext(ctx).WithTimeout(soon).Should(And(refused, Not(ContainSubstring("cronjobs"))))
+		Eventually(ctx, lacking(ctx, soc)).WithTimeout(soon).Should(And(refused, Not(ContainSubstring("cronjobs"))))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
 		attack.Repelled("Permissions", "ask for escalate on clusterroles and everything on serviceaccounts, with all granted", "these are never given", seen(ctx, soc))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("are not those that the manager needs for itself", attack.Label, func(ctx context.Context) {
 		s := newSample()
@@ -198,7 +198,7 @@ var _ = Describe("A collection's permissions", func() {
 		Expect(may(ctx, managerUser, "", "create", "rolebindings", "rbac.authorization.k8s.io")).To(BeTrue())
 		namespace := newNamespace(ctx)
 		soc := defaultSOC(importSample(ctx, namespace, s))
-		Eventually(lacking(ctx, soc)).WithContext(ctx).Should(And(
+		Eventually(ctx, lacking(ctx, soc)).Should(And(
 			ContainSubstring("\n  secrets: list in the whole cluster\n"),
 			ContainSubstring("\n  rbac.authorization.k8s.io/rolebindings: create in namespace "+namespace+"\n"),
 			Not(ContainSubstring(s.plural())), // Its own kinds it gets anyway.
@@ -207,9 +207,9 @@ var _ = Describe("A collection's permissions", func() {
 		attack.Repelled("Permissions", "ask for what the manager itself may do: list Secrets, create RoleBindings", "only what was granted for collections is given", seen(ctx, soc))
 
 		By("until somebody grants them")
-		applyManifestOf(ctx, lacking(ctx, soc)(NewWithT(GinkgoT())))
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(soon).Should(BeFalse())
-	}, NodeTimeout(2*time.Minute))
+		applyManifestOf(ctx, lacking(ctx, soc)(Default))
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(soon).Should(BeFalse())
+	})
 
 	It("may be so many that they are not even compared", attack.Label, func(ctx context.Context) {
 		many := make([]string, 200)
@@ -224,7 +224,7 @@ var _ = Describe("A collection's permissions", func() {
 		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "more than 10000 single permissions", true)
 		attack.Repelled("Permissions", "keep the manager busy with 8,000,000 single permissions", "they are not even compared", seen(ctx, soc))
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("SubOperatorConfig/oc-soc"))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // may asks the API server whether a user may do something.
@@ -244,7 +244,7 @@ func may(ctx context.Context, user, namespace, verb, resource, group string) boo
 // awaitRight waits until the API server, which learns of a binding a moment later, lets a user do something.
 func awaitRight(ctx context.Context, user, namespace, verb, resource, group string) {
 	GinkgoHelper()
-	Eventually(func() bool { return may(ctx, user, namespace, verb, resource, group) }).WithContext(ctx).
+	Eventually(ctx, func() bool { return may(ctx, user, namespace, verb, resource, group) }).
 		Should(BeTrue(), "%s may %s %s", user, verb, resource)
 }
 
@@ -265,7 +265,7 @@ var _ = Describe("The manager's own permissions", func() {
 		}
 		attack.Repelled("Permissions", "use the manager's token to escalate, bind, impersonate, exec into pods, or get others' tokens", "the API server allows none of it",
 			"not allowed: escalate, bind and * on (cluster)roles; impersonate users, groups, serviceaccounts; create pods, pods/exec, serviceaccounts/token")
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 var _ = Describe("The cluster's roles view, edit and admin", func() {
@@ -312,7 +312,7 @@ var _ = Describe("The cluster's roles view, edit and admin", func() {
 		Expect(refusal).To(MatchError(ContainSubstring("forbidden")))
 		attack.Repelled("Permissions", "create a ZosEndpoint, which can run code in the runtime's pod, with the cluster's role edit", "the API server refuses it", refusal.Error())
 		Expect(as("a-view").Create(ctx, s.instance(namespace, "two"))).To(MatchError(ContainSubstring("forbidden")))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // as is a client of a user.

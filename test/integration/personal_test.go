@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -156,9 +155,9 @@ var _ = Describe("A personal credential", func() {
 			spec := map[string]any{"zosendpoint": "lpar1", "title": "a"}
 			ofAlice, ofNobody := withCredential(JobIn(group, namespace, "of-alice", spec), "alice"), JobIn(group, namespace, "of-nobody", spec)
 			ofNobody.SetLabels(map[string]string{"a": "b"})
-			Eventually(func() error { // The discovery of the kind follows its CRD.
+			Eventually(ctx, func() error { // The discovery of the kind follows its CRD.
 				return as(alice).Create(ctx, ofAlice.DeepCopy())
-			}).WithContext(ctx).Should(Succeed(), "the Secret need not exist")
+			}).Should(Succeed(), "the Secret need not exist")
 			Expect(as(bob).Create(ctx, ofNobody.DeepCopy())).To(Succeed())
 			for _, u := range uses(JobIn(group, namespace, "new", spec), ofAlice, ofNobody) {
 				u.expectFrom(ctx, namespace)
@@ -168,7 +167,7 @@ var _ = Describe("A personal credential", func() {
 			operator := as(operatorOf(namespace))
 			Expect(operator.Status().Patch(ctx, ofNobody.DeepCopy(), merge(`{"status":{"phase":"Running"},`+toUse("alice")[1:]))).To(Succeed())
 			Expect(operator.Status().Patch(ctx, ofAlice.DeepCopy(), merge(`{"status":{"phase":"Running"},"spec":{"title":"x"}}`))).To(Succeed())
-			g := NewWithT(GinkgoT())
+			g := Default
 			Expect(Live(ctx, g, ofNobody).GetAnnotations()).NotTo(HaveKey(endpoint.AnnotationCredential))
 			Expect(Live(ctx, g, ofAlice).Object["spec"]).To(HaveKeyWithValue("title", "a"))
 
@@ -181,11 +180,11 @@ var _ = Describe("A personal credential", func() {
 
 			By("while a resource is being deleted as well")
 			Patch(ctx, ofAlice.DeepCopy(), fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, operatorsFinalizer))
-			DeferCleanup(func(ctx context.Context) { Patch(ctx, ofAlice.DeepCopy(), `{`+unfinished+`}`) }, NodeTimeout(time.Minute))
+			DeferCleanup(func(ctx context.Context) { Patch(ctx, ofAlice.DeepCopy(), `{`+unfinished+`}`) })
 			Expect(as(bob).Delete(ctx, ofAlice.DeepCopy())).To(Succeed())
 			Expect(as(bob).Patch(ctx, ofAlice.DeepCopy(), merge(`{"spec":{"zosendpoint":"bobs-own"}}`))).To(MatchError(ContainSubstring(mayNotGet)))
 		},
-		Entry("in the API group of all collections", attack.Label, NodeTimeout(2*time.Minute), SharedGroup),
-		Entry("in the API group of one collection", attack.Label, NodeTimeout(2*time.Minute), "personal.example."+SharedGroup),
+		Entry("in the API group of all collections", attack.Label, SharedGroup),
+		Entry("in the API group of one collection", attack.Label, "personal.example."+SharedGroup),
 	)
 })

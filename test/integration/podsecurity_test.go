@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -55,7 +54,7 @@ func expectRestricted(ctx context.Context, namespace string, template corev1.Pod
 var _ = Describe("The security level restricted", func() {
 	It("is met by the manager's pod", attack.Label, func(ctx context.Context) {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ManagerNamespace}}
-		Get(ctx, NewWithT(GinkgoT()), namespace)
+		Get(ctx, Default, namespace)
 		Expect(namespace.Labels).To(HaveKeyWithValue(enforced, "restricted"), "config sets it")
 		content, err := os.ReadFile(filepath.Join("..", "..", "config", "manager", "manager.yaml"))
 		Expect(err).NotTo(HaveOccurred())
@@ -66,7 +65,7 @@ var _ = Describe("The security level restricted", func() {
 		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: manager.Spec.VolumeClaimTemplates[0].Name, VolumeSource: claim})
 		refusal := expectRestricted(ctx, ManagerNamespace, *template)
 		attack.Repelled("Pods", "run the manager with more than the security level restricted allows", "the pod is admitted as it is, and not with any less", firstOf(refusal.Error()))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("is met by the pods of installed operators, with and without dependencies", attack.Label, func(ctx context.Context) {
 		for _, files := range []map[string]string{nil, {"requirements.txt": "requests==2.32.3\n"}} {
@@ -75,11 +74,11 @@ var _ = Describe("The security level restricted", func() {
 			s.files = files
 			importSample(ctx, namespace, s)
 			operator := deployment(namespace, s.operator())
-			Eventually(func(g Gomega) { Get(ctx, g, operator) }).WithContext(ctx).Should(Succeed())
+			Eventually(ctx, func(g Gomega) { Get(ctx, g, operator) }).Should(Succeed())
 			Expect(operator.Spec.Template.Spec.InitContainers).To(HaveLen(1 + len(files)))
 			refusal := expectRestricted(ctx, namespace, operator.Spec.Template)
 			attack.Repelled("Pods", fmt.Sprintf("run an operator of %d init containers with more than the security level restricted allows", 1+len(files)),
 				"the pod is admitted as it is, and not with any less", firstOf(refusal.Error()))
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 })

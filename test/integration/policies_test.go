@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -28,7 +27,7 @@ func startPolicies(ctx context.Context, address string) {
 	applyFile(ctx, filepath.Join(projectDir(), "config", "manifests", "policies", "role.yaml"))
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: policiesAccount}}
 	Create(ctx, account)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, account) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, account) })
 	kubeconfig := filepath.Join(GinkgoT().TempDir(), "kubeconfig")
 	writeKubeconfig(ctx, policiesAccount, kubeconfig)
 	command := exec.Command(theManager.binary, "policies", "--policy-interval=1s")
@@ -56,24 +55,24 @@ var _ = Describe("The policies of an installation by OLM", func() {
 			for _, policy := range onlyHere {
 				Remove(ctx, policy)
 			}
-		}, NodeTimeout(time.Minute))
+		})
 
 		address := freeAddress()
 		startPolicies(ctx, address)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			response, err := http.Get("http://" + address + "/readyz")
 			g.Expect(err).NotTo(HaveOccurred())
 			g.Expect(response.Body.Close()).To(Succeed())
 			g.Expect(response.StatusCode).To(Equal(http.StatusOK))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		for _, policy := range onlyHere {
-			Get(ctx, NewWithT(GinkgoT()), policy)
+			Get(ctx, Default, policy)
 		}
 
 		By("applying one again that was removed")
 		removed := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "collection-operator-run-status"}}
 		Remove(ctx, removed)
-		Eventually(Gone(ctx, removed)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, removed)).Should(BeFalse())
 
 		By("having no permission for more")
 		account := "system:serviceaccount:" + ManagerNamespace + ":" + policiesAccount
@@ -85,5 +84,5 @@ var _ = Describe("The policies of an installation by OLM", func() {
 		refusal := as(account).Create(ctx, other)
 		Expect(refusal).To(MatchError(ContainSubstring("forbidden")))
 		attack.Repelled("The manager's token", "create another policy with the account that applies the policies", "the API server refuses it", firstOf(refusal.Error()))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

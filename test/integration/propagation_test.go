@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -20,20 +19,20 @@ import (
 // owner reference to it is deleted, or has lost the reference.
 func removeWith(ctx context.Context, object client.Object, propagation metav1.DeletionPropagation) {
 	GinkgoHelper()
-	Get(ctx, NewWithT(GinkgoT()), object)
+	Get(ctx, Default, object)
 	dependent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: "dependent-"}}
 	Expect(controllerutil.SetOwnerReference(object, dependent, K8s.Scheme())).To(Succeed())
 	Create(ctx, dependent)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, dependent) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, dependent) })
 	Expect(K8s.Delete(ctx, object, client.PropagationPolicy(propagation))).To(Succeed())
 	switch propagation {
 	case metav1.DeletePropagationForeground:
-		Eventually(Gone(ctx, dependent)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, dependent)).Should(BeTrue())
 	case metav1.DeletePropagationOrphan:
-		Eventually(func(g Gomega) []metav1.OwnerReference {
+		Eventually(ctx, func(g Gomega) []metav1.OwnerReference {
 			Get(ctx, g, dependent)
 			return dependent.OwnerReferences
-		}).WithContext(ctx).Should(BeEmpty())
+		}).Should(BeEmpty())
 	case metav1.DeletePropagationBackground: // It acts when the object is gone.
 	}
 	Remove(ctx, dependent)
@@ -57,10 +56,10 @@ var _ = Describe("Whatever the propagation policy of its deletion", func() {
 		before := versions(installed(ctx, soc))
 		expectOperator := func() {
 			GinkgoHelper()
-			Consistently(func(g Gomega) {
+			Consistently(ctx, func(g Gomega) {
 				Get(ctx, g, soc)
 				g.Expect(versions(installed(ctx, soc))).To(Equal(before))
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 		}
 
 		removeWith(ctx, oc, propagation)
@@ -70,20 +69,20 @@ var _ = Describe("Whatever the propagation policy of its deletion", func() {
 
 		By("also if the SubOperatorConfig is deleted in the same way")
 		removeWith(ctx, soc, propagation)
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionTerminating), WithMessage("the operator is kept"), WithMessage(s.kind+" "+namespace+"/one")))
 		expectOperator()
 
 		By("leaving nothing when the last one is gone")
 		Remove(ctx, resource)
 		Patch(ctx, resource, `{"metadata":{"finalizers":null}}`)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).WithTimeout(RemovalTimeout).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	},
-		Entry("foreground, as Argo CD has it", metav1.DeletePropagationForeground, NodeTimeout(4*time.Minute)),
-		Entry("background", metav1.DeletePropagationBackground, NodeTimeout(4*time.Minute)),
-		Entry("orphan", metav1.DeletePropagationOrphan, NodeTimeout(4*time.Minute)),
+		Entry("foreground, as Argo CD has it", metav1.DeletePropagationForeground),
+		Entry("background", metav1.DeletePropagationBackground),
+		Entry("orphan", metav1.DeletePropagationOrphan),
 	)
 
 	It("a SubOperatorConfig alone waits for the playbooks that run", func(ctx context.Context) {
@@ -94,14 +93,14 @@ var _ = Describe("Whatever the propagation policy of its deletion", func() {
 		setRunning(ctx, resource, "True")
 		before := versions(installed(ctx, soc))
 		removeWith(ctx, soc, metav1.DeletePropagationForeground)
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonTerminating), WithMessage(s.kind+" "+namespace+"/one")))
-		Consistently(func() map[string]string { return versions(installed(ctx, soc)) }).WithContext(ctx).Should(Equal(before))
+		Consistently(ctx, func() map[string]string { return versions(installed(ctx, soc)) }).Should(Equal(before))
 		setRunning(ctx, resource, "False")
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())
 		Remove(ctx, resource)
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 var _ = Describe("An operator that is gone although it is still needed", func() {
@@ -115,23 +114,23 @@ var _ = Describe("An operator that is gone although it is still needed", func() 
 		Remove(ctx, deployment(namespace, s.operator()))
 		gone := `Deployment "` + namespace + "/" + s.operator() + `" does not exist`
 		ExpectFailure(ctx, soc, v2beta2.ReasonWorkloadUnavailable, gone, false)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Ready", false), HaveField("ReadySince", BeNil()),
 			HaveField("Reason", v2beta2.ReasonWorkloadUnavailable), HaveField("Message", ContainSubstring(gone)))))
-		Eventually(Condition(ctx, resource, "Ready")).WithContext(ctx).Should(And(ConditionFalse(), WithReason("NoOperator")))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, resource, "Ready")).Should(And(ConditionFalse(), WithReason("NoOperator")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).
 			Should(And(WithReason(v2beta2.ReasonInstancesExist), WithMessage(gone), WithMessage(s.kind+" "+namespace+"/one"), WithMessage("Orphan")))
 
 		By("also if the SubOperatorConfig is deleted, and whatever the policy is")
 		Remove(ctx, soc)
-		Eventually(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(WithMessage(gone), Not(WithMessage("is kept"))))
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(WithMessage(gone), Not(WithMessage("is kept"))))
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, gone, false)
 
 		By("which is what the message says")
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		installSample(ctx, namespace, s)
 		Patch(ctx, resource, `{"metadata":{"finalizers":null}}`)
-	}, NodeTimeout(4*time.Minute))
+	})
 })

@@ -31,29 +31,29 @@ var _ = Describe("A required boolean", func() {
 		s.variables = "{name: flag, displayName: Flag, type: boolean, required: true}"
 		importSample(ctx, namespace, s)
 		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: s.crdName()}}
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(flagOf(crd, s.apiVersion()).Default).To(BeNil())
-		Eventually(func() error { return K8s.Create(ctx, s.instance(namespace, "a"), client.DryRunAll) }).WithContext(ctx).
+		Eventually(ctx, func() error { return K8s.Create(ctx, s.instance(namespace, "a"), client.DryRunAll) }).
 			Should(And(Satisfy(apierrors.IsInvalid), MatchError(ContainSubstring("spec.flag: Required value"))))
 
 		By("publishing the version as earlier managers did")
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, crd)
 			flag := flagOf(crd, s.apiVersion())
 			flag.Default = &apiextensionsv1.JSON{Raw: []byte("false")}
 			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["flag"] = *flag
 			g.Expect(K8s.Update(ctx, crd)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("importing a newer version")
 		newer := *s
 		newer.version = "1.1.0"
 		oc := newCollection(namespace, "newer", newer.pinned())
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, crd)
 		Expect(flagOf(crd, s.apiVersion())).To(HaveField("Default.Raw", BeEquivalentTo("false")))
 		Expect(flagOf(crd, newer.apiVersion())).To(HaveField("Default", BeNil()))
-		Eventually(func() error { return K8s.Create(ctx, s.instance(namespace, "a"), client.DryRunAll) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return K8s.Create(ctx, s.instance(namespace, "a"), client.DryRunAll) }).Should(Succeed())
 	})
 })

@@ -30,10 +30,10 @@ func importCopied(ctx context.Context, namespace string, s *sample, spec v2beta2
 	oc.Labels = s.labels()
 	Create(ctx, oc)
 	if namespace == ManagerNamespace {
-		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, namespace) }, NodeTimeout(3*time.Minute))
+		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, namespace) })
 	}
-	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-	Get(ctx, NewWithT(GinkgoT()), oc)
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+	Get(ctx, Default, oc)
 	return oc
 }
 
@@ -70,7 +70,7 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		s := newSample()
 		oc := copied(ctx, theManager, ManagerNamespace, s, skipping)
 		path := oc.Status.Config.CollectionPath
-		Eventually(runs(ctx, ManagerNamespace, s)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
+		Eventually(ctx, runs(ctx, ManagerNamespace, s)).Should(Equal(DigestOf(s.archive())))
 
 		By("being written")
 		content := s.changed("changed").archive()
@@ -79,30 +79,30 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		defer file.Close()
 		_, err = file.Write(content[:len(content)/2])
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(theManager.download(ctx, s.archive())).WithContext(ctx).Should(Equal(http.StatusServiceUnavailable))
-		Consistently(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithTimeout(2 * time.Second).Should(ConditionTrue())
-		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+		Eventually(ctx, theManager.download(ctx, s.archive())).Should(Equal(http.StatusServiceUnavailable))
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithTimeout(2 * time.Second).Should(ConditionTrue())
+		Expect(importedDigest(ctx, oc)(Default)).To(Equal(DigestOf(s.archive())))
 		_, err = file.Write(content[len(content)/2:])
 		Expect(err).NotTo(HaveOccurred())
 
 		By("being complete")
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(content)))
-		Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusServiceUnavailable), "a pod that still asks for it is replaced, too")
-		Eventually(runs(ctx, ManagerNamespace, s)).WithContext(ctx).Should(Equal(DigestOf(content)))
-		Expect(theManager.download(ctx, content)(NewWithT(GinkgoT()))).To(Equal(http.StatusOK))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(content)))
+		Expect(theManager.download(ctx, s.archive())(Default)).To(Equal(http.StatusServiceUnavailable), "a pod that still asks for it is replaced, too")
+		Eventually(ctx, runs(ctx, ManagerNamespace, s)).Should(Equal(DigestOf(content)))
+		Expect(theManager.download(ctx, content)(Default)).To(Equal(http.StatusOK))
+		Get(ctx, Default, oc)
 		Expect(oc.Status.History[0].By).To(Equal("upload"))
 		Expect(oc.Status.Config.CollectionPath).To(Equal(path))
 
 		By("being there when the manager starts again, and an archive that replaced it by other means stays")
 		Patch(ctx, oc, `{"spec":{"digest":"`+DigestOf(s.archive())+`"}}`)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(s.archive())))
 		theManager.restart(ctx, usualFlags...)
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(s.archive())))
-		Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(NewWithT(GinkgoT()))).To(ConditionAbsent())
-		Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusOK))
-	}, NodeTimeout(2*time.Minute))
+		Consistently(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(s.archive())))
+		Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(Default)).To(ConditionAbsent())
+		Expect(theManager.download(ctx, s.archive())(Default)).To(Equal(http.StatusOK))
+	})
 
 	It("changes nothing of others that have the same collection, and nothing where that is switched off", func(ctx context.Context) {
 		s, namespace := newSample(), newNamespace(ctx)
@@ -114,29 +114,29 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 
 		By("what runs being copied again")
 		theManager.upload(s.name, s.version, s.archive())
-		Consistently(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithTimeout(2 * time.Second).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithTimeout(2 * time.Second).Should(ConditionTrue())
 
 		By("another one being copied")
 		mark := markAudit()
 		next := s.changed("next").archive()
 		theManager.upload(s.name, s.version, next)
-		Consistently(theManager.download(ctx, s.archive())).WithContext(ctx).WithTimeout(time.Second).Should(Equal(http.StatusOK), "a pod of the others may ask")
-		Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(And(ConditionTrue(),
+		Consistently(ctx, theManager.download(ctx, s.archive())).WithTimeout(time.Second).Should(Equal(http.StatusOK), "a pod of the others may ask")
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionUploadRefused)).Should(And(ConditionTrue(),
 			WithReason(v2beta2.ReasonVersionConflict), WithMessage(namespace), WithMessage("give this archive another version")))
-		Expect(importedDigest(ctx, other)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+		Expect(importedDigest(ctx, other)(Default)).To(Equal(DigestOf(s.archive())))
 		Expect(mark.writesIn(namespace)()).To(BeEmpty())
 		removeCollections(ctx, namespace)
 		theManager.upload(s.name, s.version, next)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(next)))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(next)))
 
 		theManager.restart(ctx, append(usualFlags[:len(usualFlags):len(usualFlags)], "--allow-exec-uploads=false")...)
 		theManager.upload(s.name, s.version, s.changed("ignored").archive())
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(next)))
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
-		Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(NewWithT(GinkgoT()))).To(ConditionAbsent())
-		Expect(theManager.download(ctx, next)(NewWithT(GinkgoT()))).To(Equal(http.StatusOK))
-	}, NodeTimeout(2*time.Minute))
+		Consistently(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(next)))
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue())
+		Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(Default)).To(ConditionAbsent())
+		Expect(theManager.download(ctx, next)(Default)).To(Equal(http.StatusOK))
+	})
 
 	DescribeTable("is refused and reported, and what runs is as before",
 		func(ctx context.Context, spec func(archive []byte) v2beta2.OperatorCollectionSpec, upload func(*sample) []byte, reason, advice string) {
@@ -145,36 +145,36 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 			makeAvailable(ctx, ManagerNamespace, s.operator())
 			ExpectReady(ctx, oc)
 			theManager.upload(s.name, s.version, upload(s))
-			Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(And(ConditionTrue(), WithReason(reason),
+			Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionUploadRefused)).Should(And(ConditionTrue(), WithReason(reason),
 				WithMessage("differs from what runs, which is unaffected"), WithMessage(advice)))
-			Eventually(func() string { return strings.Join(eventsIn(ctx, ManagerNamespace), "\n") }).WithContext(ctx).Should(ContainSubstring(reason + " the archive "))
+			Eventually(ctx, func() string { return strings.Join(eventsIn(ctx, ManagerNamespace), "\n") }).Should(ContainSubstring(reason + " the archive "))
 			ExpectReady(ctx, oc)
-			Get(ctx, NewWithT(GinkgoT()), oc)
+			Get(ctx, Default, oc)
 			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful))
-			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
+			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue())
 			Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(s.archive())))
-			Expect(runs(ctx, ManagerNamespace, s)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
-			Expect(theManager.download(ctx, s.archive())(NewWithT(GinkgoT()))).To(Equal(http.StatusOK), "pods that start do not wait for it")
+			Expect(runs(ctx, ManagerNamespace, s)(Default)).To(Equal(DigestOf(s.archive())))
+			Expect(theManager.download(ctx, s.archive())(Default)).To(Equal(http.StatusOK), "pods that start do not wait for it")
 
 			By("and spec.interval does not ask for it again")
 			Patch(ctx, oc, `{"spec":{"interval":"1h"}}`)
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, oc)
 				g.Expect(oc.Status.ObservedGeneration).To(Equal(oc.Generation))
-			}).WithContext(ctx).Should(Succeed())
-			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(ConditionTrue())
-			Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(NewWithT(GinkgoT()))).To(ConditionTrue())
+			}).Should(Succeed())
+			Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue())
+			Expect(Condition(ctx, oc, v2beta2.ConditionUploadRefused)(Default)).To(ConditionTrue())
 
 			By("until what runs is copied again")
 			theManager.upload(s.name, s.version, s.archive())
-			Eventually(Condition(ctx, oc, v2beta2.ConditionUploadRefused)).WithContext(ctx).Should(ConditionAbsent())
+			Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionUploadRefused)).Should(ConditionAbsent())
 		},
-		Entry("where spec.digest pins the archive", NodeTimeout(2*time.Minute), func(archive []byte) v2beta2.OperatorCollectionSpec {
+		Entry("where spec.digest pins the archive", func(archive []byte) v2beta2.OperatorCollectionSpec {
 			return v2beta2.OperatorCollectionSpec{Digest: DigestOf(archive)}
 		}, func(s *sample) []byte { return s.changed("changed").archive() }, v2beta2.ReasonDigestMismatch, "spec.digest"),
-		Entry("when it is older", NodeTimeout(2*time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
+		Entry("when it is older", func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
 			func(s *sample) []byte { return s.at("0.9.0").archive() }, v2beta2.ReasonArtifactChanged, "0.9.0"),
-		Entry("when it is no archive", NodeTimeout(2*time.Minute), func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
+		Entry("when it is no archive", func([]byte) v2beta2.OperatorCollectionSpec { return skipping },
 			func(*sample) []byte { return []byte("no archive") }, v2beta2.ReasonArchiveNotGzip, "gzip"),
 	)
 
@@ -188,17 +188,17 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		content := s.changed("changed").archive()
 		Expect(os.MkdirAll(folder, 0o755)).To(Succeed())
 		Expect(os.WriteFile(filepath.Join(folder, "a name #1.tar.gz"), content, 0o644)).To(Succeed())
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(content)))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(content)))
 
 		By("being copied to the next leader, which has its folder")
 		former := leader
 		leader = pair.takeOver(ctx, former)
 		Expect(os.RemoveAll(folder)).To(Succeed())
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Eventually(func() string { return folder }).WithContext(ctx).Should(BeADirectory(), "clients copy to status.config.collectionPath")
+		Eventually(ctx, func() string { return folder }).Should(BeADirectory(), "clients copy to status.config.collectionPath")
 		later := s.changed("later").archive()
 		follower.upload(s.name, s.version, later)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(DigestOf(later)))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(later)))
 
 		By("not running one that the former leader has, also for a new OperatorCollection")
 		pair.restart(ctx, former)
@@ -206,10 +206,10 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		last := s.changed("last").archive()
 		pair.managers[leader].upload(s.name, s.version, last)
 		again := importCopied(ctx, ManagerNamespace, s, skipping)
-		Expect(importedDigest(ctx, again)(NewWithT(GinkgoT()))).To(Equal(DigestOf(last)))
-		Consistently(importedDigest(ctx, again)).WithContext(ctx).WithTimeout(3 * time.Second).Should(Equal(DigestOf(last)))
+		Expect(importedDigest(ctx, again)(Default)).To(Equal(DigestOf(last)))
+		Consistently(ctx, importedDigest(ctx, again)).WithTimeout(3 * time.Second).Should(Equal(DigestOf(last)))
 		pair.takeOver(ctx, leader)
-		Consistently(importedDigest(ctx, again)).WithContext(ctx).WithTimeout(3 * time.Second).Should(Equal(DigestOf(last)))
+		Consistently(ctx, importedDigest(ctx, again)).WithTimeout(3 * time.Second).Should(Equal(DigestOf(last)))
 		pair.restart(ctx, leader)
-	}, NodeTimeout(3*time.Minute))
+	})
 })

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	. "github.com/onsi/ginkgo/v2"
@@ -64,13 +63,13 @@ var _ = Describe("What the tool renders for an archive", func() {
 			Expect(cmp.Diff(written(live), written(object))).To(BeEmpty(), "-live +printed")
 		}
 	},
-		Entry("with several kinds and a role", NodeTimeout(3*time.Minute), func(context.Context) []byte {
+		Entry("with several kinds and a role", func(context.Context) []byte {
 			return archiveOf("../collections/files")
 		}),
-		Entry("with many shapes of playbooks", NodeTimeout(3*time.Minute), func(context.Context) []byte {
+		Entry("with many shapes of playbooks", func(context.Context) []byte {
 			return archiveOf("../collections/habits/queues")
 		}),
-		Entry("with permissions in the whole cluster", NodeTimeout(3*time.Minute), func(ctx context.Context) []byte {
+		Entry("with permissions in the whole cluster", func(ctx context.Context) []byte {
 			grantVersion(ctx)
 			s := newSample()
 			s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -43,14 +42,14 @@ func installWithResource(ctx context.Context, namespace string, s *sample) (*v2b
 	Create(ctx, thing)
 	DeferCleanup(func(ctx context.Context) {
 		_ = TryPatch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-	}, NodeTimeout(time.Minute))
+	})
 	return oc, &replacedResource{thing, thing.GetUID(), thing.Object["spec"]}
 }
 
 // expectKept checks that the resource is the one that was there before.
 func (r *replacedResource) expectKept(ctx context.Context) {
 	GinkgoHelper()
-	live := Live(ctx, NewWithT(GinkgoT()), r.Unstructured)
+	live := Live(ctx, Default, r.Unstructured)
 	Expect(live.GetUID()).To(Equal(r.uid))
 	Expect(live.GetDeletionTimestamp()).To(BeNil())
 	Expect(live.Object["spec"]).To(Equal(r.spec))
@@ -66,7 +65,7 @@ type takeover struct {
 // watchTakeover begins before a collection takes the place of another one.
 func watchTakeover(ctx context.Context, namespace string, from, to *sample) *takeover {
 	GinkgoHelper()
-	return &takeover{log: OpenAuditLog(controlPlane.AuditLog), from: from, to: to, key: recordKey(ctx, namespace, from)(NewWithT(GinkgoT()))}
+	return &takeover{log: OpenAuditLog(controlPlane.AuditLog), from: from, to: to, key: recordKey(ctx, namespace, from)(Default)}
 }
 
 // expectDone checks that the CRD passed to the other collection, whose operator followed the former one with its key, and that
@@ -74,20 +73,20 @@ func watchTakeover(ctx context.Context, namespace string, from, to *sample) *tak
 func (t *takeover) expectDone(ctx context.Context, namespace, holder string) {
 	GinkgoHelper()
 	crd := customResourceDefinition(t.to.crdName())
-	Eventually(func(g Gomega) { // An OperatorCollection may be Ready before the CRD names it.
+	Eventually(ctx, func(g Gomega) { // An OperatorCollection may be Ready before the CRD names it.
 		crd = customResourceDefinition(crd.Name)
 		Get(ctx, g, crd)
 		g.Expect(crd.Labels).To(HaveKeyWithValue("operator-name", t.to.name))
 		g.Expect(crd.Annotations).To(And(HaveKeyWithValue(claimAnnotation, namespace),
 			HaveKeyWithValue("zoscb.ibm.com/held-by", namespace+"/"+holder), Not(HaveKey("zoscb.ibm.com/unused"))))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	var names []string
 	for _, version := range crd.Spec.Versions {
 		names = append(names, version.Name)
 		Expect(version.Schema.OpenAPIV3Schema.Properties["spec"].Properties).To(And(HaveKey("size"), HaveKey("colour")))
 	}
 	Expect(names).To(Equal([]string{t.to.apiVersion(), t.from.apiVersion()}))
-	Expect(recordKey(ctx, namespace, t.to)(NewWithT(GinkgoT()))).To(Equal(t.key), "records of runs keep counting")
+	Expect(recordKey(ctx, namespace, t.to)(Default)).To(Equal(t.key), "records of runs keep counting")
 	Expect(madeIn(ctx, namespace)).NotTo(ContainElement(ContainSubstring(t.from.operator())))
 
 	var operators []string
@@ -118,8 +117,8 @@ var _ = Describe("A collection that replaces another one", func() {
 		ExpectReady(ctx, oc)
 		thing.expectKept(ctx)
 		over.expectDone(ctx, namespace, "oc")
-		Expect(notes(ctx, defaultSOC(oc), v2beta2.ReasonInstancesExist)(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Expect(notes(ctx, defaultSOC(oc), v2beta2.ReasonInstancesExist)(Default)).To(BeEmpty())
+	})
 
 	It("waits for the deletion of the other OperatorCollection, which then does not wait for resources", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -133,12 +132,12 @@ var _ = Describe("A collection that replaces another one", func() {
 		ExpectReady(ctx, oc)
 
 		Remove(ctx, oc)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		makeAvailable(ctx, namespace, next.operator())
 		ExpectReady(ctx, heir)
 		thing.expectKept(ctx)
 		over.expectDone(ctx, namespace, "heir")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("ends the wait of an OperatorCollection that was deleted before", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -150,12 +149,12 @@ var _ = Describe("A collection that replaces another one", func() {
 
 		heir := newCollection(namespace, "heir", next.pinned())
 		Create(ctx, heir)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		makeAvailable(ctx, namespace, next.operator())
 		ExpectReady(ctx, heir)
 		thing.expectKept(ctx)
 		over.expectDone(ctx, namespace, "heir")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("waits for a play that runs, also over a restart of the manager, and keeps what it does not have", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -171,32 +170,32 @@ var _ = Describe("A collection that replaces another one", func() {
 		changeSpec(ctx, oc, next.pinned())
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonTerminating, namespace+"/one", false)
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.Labels).To(HaveKeyWithValue("operator-name", s.name), "its operator is still there")
-		Get(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator()))
+		Get(ctx, Default, deployment(namespace, s.operator()))
 		theManager.kill()
 		theManager.start(ctx)
-		Consistently(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Consistently(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 
 		setRunning(ctx, thing.Unstructured, "False")
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeTrue())
 		theManager.kill()
 		theManager.start(ctx)
 		makeAvailable(ctx, namespace, next.operator())
 		ExpectReady(ctx, oc)
 		thing.expectKept(ctx)
 		over.expectDone(ctx, namespace, "oc")
-		Expect(Field(ctx, thing.Unstructured, "status", "phase")(NewWithT(GinkgoT()))).NotTo(Equal("NoOperator"))
+		Expect(Field(ctx, thing.Unstructured, "status", "phase")(Default)).NotTo(Equal("NoOperator"))
 
 		By("naming the kind that it does not have, whose CRD stays with its resources")
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, oc)
 			g.Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("has no kind "+extra.kind), ContainSubstring(namespace+"/two"))))
-		}).WithContext(ctx).Should(Succeed())
-		Consistently(Gone(ctx, customResourceDefinition(extra.crdName()))).WithContext(ctx).Should(BeFalse())
-		Expect(Live(ctx, NewWithT(GinkgoT()), lost).GetDeletionTimestamp()).To(BeNil())
+		}).Should(Succeed())
+		Consistently(ctx, Gone(ctx, customResourceDefinition(extra.crdName()))).Should(BeFalse())
+		Expect(Live(ctx, Default, lost).GetDeletionTimestamp()).To(BeNil())
 		Remove(ctx, lost)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("waits for all OperatorCollections of the other, and does not wait for those that change with it", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -212,18 +211,18 @@ var _ = Describe("A collection that replaces another one", func() {
 		over := watchTakeover(ctx, namespace, s, next)
 		changeSpec(ctx, oc, next.pinned())
 		ExpectFailure(ctx, oc, v2beta2.ReasonReplaced, `delete OperatorCollection "second"`, false)
-		Get(ctx, NewWithT(GinkgoT()), deployment(namespace, s.operator()))
+		Get(ctx, Default, deployment(namespace, s.operator()))
 
 		changeSpec(ctx, second, next.pinned())
 		for _, where := range []string{namespace, other} {
-			Eventually(Gone(ctx, deployment(where, next.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, deployment(where, next.operator()))).Should(BeFalse())
 			makeAvailable(ctx, where, next.operator())
 		}
 		ExpectReady(ctx, oc)
 		ExpectReady(ctx, second)
 		thing.expectKept(ctx)
 		over.expectDone(ctx, namespace, "oc,"+namespace+"/second")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("says that it takes over no kind of another API group", func(ctx context.Context) {
 		s := newSample()
@@ -235,18 +234,18 @@ var _ = Describe("A collection that replaces another one", func() {
 		spec.APIGroup = v2beta2.APIGroupPerCollection
 		heir := newCollection(namespace, "heir", spec)
 		Create(ctx, heir)
-		Eventually(Condition(ctx, heir, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), heir)
+		Eventually(ctx, Condition(ctx, heir, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, heir)
 		Expect(heir.Status.Warnings).To(ContainElement(And(ContainSubstring("does not take over kind "+s.kind), ContainSubstring("spec.apiGroup"))))
 		ExpectReady(ctx, oc)
 		thing.expectKept(ctx)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("takes over nothing in another namespace", attack.Label, func(ctx context.Context) {
 		namespace, stranger, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc, thing := installWithResource(ctx, namespace, s)
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		version := crd.ResourceVersion
 		thief := newCollection(stranger, "oc", replacementOf(s).pinned())
 		Create(ctx, thief)
@@ -256,15 +255,15 @@ var _ = Describe("A collection that replaces another one", func() {
 		By("waiting for a deletion like any other, whoever claims to replace the collection")
 		Remove(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, "/one", false)
-		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(WithReason(v2beta2.ReasonInstancesExist))
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(WithReason(v2beta2.ReasonInstancesExist))
 		thing.expectKept(ctx)
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("A collection that replaces another one by OLM", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("subscribes when the former operator is gone, also one that a user has installed", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -272,14 +271,14 @@ var _ = Describe("A collection that replaces another one by OLM", Ordered, func(
 		ExpectReady(ctx, oc)
 		thing := s.instance(namespace, "one")
 		Create(ctx, thing)
-		key := recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))
+		key := recordKey(ctx, namespace, s)(Default)
 		next := replacementOf(s)
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, subscription)).Should(BeTrue())
 		csv := operatorCSV(namespace, s)
-		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.Labels).To(HaveKeyWithValue("operator-name", s.name), "its operator is still there")
 		collectGarbage(ctx, csv, s)
 		of := expectSubscription(ctx, namespace, next)
@@ -291,15 +290,15 @@ var _ = Describe("A collection that replaces another one by OLM", Ordered, func(
 		Remove(ctx, of)
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonReplaced, s.operator(), false)
 		Remove(ctx, users)
-		Eventually(Gone(ctx, users)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, users)).Should(BeTrue())
 		of = expectSubscription(ctx, namespace, next)
 		runInOLM(ctx, of, next)
 		ExpectReady(ctx, oc)
-		Expect(recordKey(ctx, namespace, next)(NewWithT(GinkgoT()))).To(Equal(key))
-		Expect(Live(ctx, NewWithT(GinkgoT()), thing).GetUID()).To(Equal(thing.GetUID()))
+		Expect(recordKey(ctx, namespace, next)(Default)).To(Equal(key))
+		Expect(Live(ctx, Default, thing).GetUID()).To(Equal(thing.GetUID()))
 		Remove(ctx, thing)
 		Remove(ctx, oc)
 		collectGarbage(ctx, operatorCSV(namespace, next), next)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+	})
 })

@@ -45,9 +45,9 @@ var _ = Describe("The manager's requests", func() {
 		}
 
 		idle := NewRequests()
-		Consistently(func() map[Request]int {
+		Consistently(ctx, func() map[Request]int {
 			idle.Add(managerUser, s.audit.Requests())
 			return idle.Counts
-		}).WithContext(ctx).WithTimeout(3 * time.Second).Should(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		}).WithTimeout(3 * time.Second).Should(BeEmpty())
+	})
 })

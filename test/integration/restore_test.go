@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -84,7 +83,7 @@ func restore(ctx context.Context, objects ...*unstructured.Unstructured) {
 func startOver(ctx context.Context) *managerProcess {
 	GinkgoHelper()
 	const keySecret = "collection-operator-credential-key"
-	key := withoutState(Live(ctx, NewWithT(GinkgoT()), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keySecret}}))
+	key := withoutState(Live(ctx, Default, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keySecret}}))
 	second := StartControlPlane(projectDir())
 	DeferCleanup(func() { Connect(controlPlane.Kubeconfig) })
 	Connect(second.Kubeconfig)
@@ -114,17 +113,17 @@ var _ = Describe("A backup that is restored without status", func() {
 		spec.CollectionURL = web.Serve(content)
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		lateContent := late.archive()
 		second := newCollection(namespace, "late", unverified(web.Serve(lateContent)))
 		Create(ctx, second)
-		Eventually(Condition(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, second, v2beta2.ConditionImported)).Should(ConditionTrue())
 		lostContent := lost.archive()
 		third := newCollection(namespace, "lost", unverified(web.Serve(lostContent)))
 		Create(ctx, third)
-		Eventually(Condition(ctx, third, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, third, v2beta2.ConditionImported)).Should(ConditionTrue())
 		kept := lost.instance(namespace, "kept")
 		Create(ctx, kept)
 		soc := defaultSOC(oc)
@@ -134,10 +133,10 @@ var _ = Describe("A backup that is restored without status", func() {
 		thing.SetFinalizers([]string{InstanceFinalizer})
 		thing.SetAnnotations(map[string]string{"zoscb.ibm.com/run-record": "as it was"})
 		Create(ctx, thing)
-		Eventually(Field(ctx, lpar, "metadata", "annotations", "zoscb.ibm.com/pinned-host-keys")).WithContext(ctx).
+		Eventually(ctx, Field(ctx, lpar, "metadata", "annotations", "zoscb.ibm.com/pinned-host-keys")).
 			Should(Equal(server.address() + " " + server.hostKey()))
 		for collection, content := range map[*v2beta2.OperatorCollection][]byte{second: lateContent, third: lostContent} {
-			Eventually(Field(ctx, collection, "metadata", "annotations", "zoscb.ibm.com/artifact-digest")).WithContext(ctx).Should(HavePrefix(DigestOf(content)))
+			Eventually(ctx, Field(ctx, collection, "metadata", "annotations", "zoscb.ibm.com/artifact-digest")).Should(HavePrefix(DigestOf(content)))
 		}
 		saved := takeBackup(ctx, s, namespace)
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
@@ -152,11 +151,11 @@ var _ = Describe("A backup that is restored without status", func() {
 		server.replaceKey(newSigner())
 		m := startOver(ctx)
 		restore(ctx, saved.definitions...)
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			for _, definition := range saved.definitions {
 				g.Expect(Gone(ctx, definition)(g)).To(BeFalse(), definition.GetName())
 			}
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 		// Tools restore ServiceAccounts early and custom resources late.
 		configs := slices.IndexFunc(saved.objects, func(object *unstructured.Unstructured) bool { return object.GetKind() == "SubOperatorConfig" })
@@ -167,16 +166,16 @@ var _ = Describe("A backup that is restored without status", func() {
 
 		By("keeping what was restored, and importing nothing else")
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(content), false)
-		Eventually(Condition(ctx, lpar, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostKeyMismatch)))
-		Get(ctx, NewWithT(GinkgoT()), lpar)
+		Eventually(ctx, Condition(ctx, lpar, v2beta2.ConditionReachable)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonHostKeyMismatch)))
+		Get(ctx, Default, lpar)
 		Expect(lpar.Status.HostKeys).To(Equal([]string{pinned}))
 		expectRestored(ctx, saved)
 
 		By("importing from an origin that is back")
 		web.Replace(second.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(lateContent) })
 		Patch(ctx, second, `{"metadata":{"annotations":{"example.com/again":"1"}}}`)
-		Eventually(Condition(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), second)
+		Eventually(ctx, Condition(ctx, second, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, second)
 		Expect(second.Status.Artifact.Digest).To(Equal(DigestOf(lateContent)))
 
 		By("importing what the restored volume has, though the origin has something else")
@@ -186,14 +185,14 @@ var _ = Describe("A backup that is restored without status", func() {
 		Expect(os.Remove(filepath.Join(m.storage, ".restored", "sha256", DigestOf(lostContent)[len("sha256:"):]+".tar.gz"))).To(Succeed())
 		Expect(os.Rename(filepath.Join(m.storage, ".restored"), filepath.Join(m.storage, ".artifacts"))).To(Succeed())
 		m.start(ctx)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(DigestOf(content)))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			makeAvailable(ctx, namespace, s.operator()) // The manager may change what was restored.
 			g.Expect(Condition(ctx, soc, v2beta2.ConditionReady)(g)).To(ConditionTrue())
-		}).WithContext(ctx).Should(Succeed())
-		Expect(Condition(ctx, lpar, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).NotTo(WithReason(v2beta2.ReasonForeignObject))
+		}).Should(Succeed())
+		Expect(Condition(ctx, lpar, v2beta2.ConditionReady)(Default)).NotTo(WithReason(v2beta2.ReasonForeignObject))
 		expectRestored(ctx, saved)
 
 		By("asking for custom resources also before a collection is imported again")
@@ -207,14 +206,14 @@ var _ = Describe("A backup that is restored without status", func() {
 		Remove(ctx, thing)
 		for _, collection := range []*v2beta2.OperatorCollection{oc, second, third} {
 			Remove(ctx, collection)
-			Eventually(Gone(ctx, collection)).WithContext(ctx).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, collection)).Should(BeTrue())
 		}
 		for _, definition := range saved.definitions {
 			if slices.Contains([]string{s.name, late.name, lost.name}, definition.GetLabels()["operator-name"]) {
-				Eventually(Gone(ctx, definition)).WithContext(ctx).Should(BeTrue())
+				Eventually(ctx, Gone(ctx, definition)).Should(BeTrue())
 			}
 		}
-	}, NodeTimeout(5*time.Minute))
+	})
 })
 
 var _ = Describe("The CRD of an OperatorCollection that was removed by force", func() {
@@ -228,20 +227,20 @@ var _ = Describe("The CRD of an OperatorCollection that was removed by force", f
 		}
 		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
 		soc := defaultSOC(oc)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeFalse())
 		Remove(ctx, soc)
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 		Expect(prune("--yes")).NotTo(ContainSubstring(s.crdName()))
 		removeByForce(ctx, oc)
 		Expect(prune()).To(MatchRegexp(`(?m)^` + s.crdName() + ` +some +` + namespace + `/oc$`))
 		Expect(prune("--yes")).To(ContainSubstring(s.crdName() + ": kept: it has custom resources"))
 		Remove(ctx, thing)
-		Eventually(Gone(ctx, thing)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, thing)).Should(BeTrue())
 		Expect(prune()).To(MatchRegexp(`(?m)^` + s.crdName() + ` +none +` + namespace + `/oc$`))
-		Consistently(Gone(ctx, definition)).WithContext(ctx).Should(BeFalse())
+		Consistently(ctx, Gone(ctx, definition)).Should(BeFalse())
 		Expect(prune("--yes")).To(ContainSubstring(s.crdName() + ": removed"))
-		Eventually(Gone(ctx, definition)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, definition)).Should(BeTrue())
+	})
 })
 
 var _ = Describe("The record of an import", func() {
@@ -251,23 +250,23 @@ var _ = Describe("The record of an import", func() {
 		theirs := newCollection(newNamespace(ctx), "oc", unverified(origin))
 		Create(ctx, theirs)
 		record := annotationOf(ctx, theirs, "zoscb.ibm.com/artifact-digest")
-		Eventually(record).WithContext(ctx).Should(HavePrefix(DigestOf(s.archive())))
+		Eventually(ctx, record).Should(HavePrefix(DigestOf(s.archive())))
 		web.Replace(origin, notFound)
 		forged := newCollection(mine, "oc", unverified(origin))
-		forged.Annotations = map[string]string{"zoscb.ibm.com/artifact-digest": record(NewWithT(GinkgoT()))}
+		forged.Annotations = map[string]string{"zoscb.ibm.com/artifact-digest": record(Default)}
 		Create(ctx, forged)
-		Eventually(Condition(ctx, forged, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArchiveNotFound)))
-		Eventually(Condition(ctx, theirs, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, forged, v2beta2.ConditionImported)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArchiveNotFound)))
+		Eventually(ctx, Condition(ctx, theirs, v2beta2.ConditionImported)).Should(ConditionTrue())
 		attack.Repelled("Nothing lost", "copy the record of another tenant's import to an OperatorCollection, to get the archive from the store",
 			"the archive is fetched from its origin", seen(ctx, forged, v2beta2.ConditionImported))
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 // expectRestored expects everything of a backup, with its spec, annotations and finalizers.
 func expectRestored(ctx context.Context, saved backup) {
 	GinkgoHelper()
 	for _, object := range slices.Concat(saved.definitions, saved.objects) {
-		live := Live(ctx, NewWithT(GinkgoT()), object)
+		live := Live(ctx, Default, object)
 		name := object.GetKind() + "/" + object.GetName()
 		Expect(live.GetDeletionTimestamp()).To(BeNil(), name)
 		switch object.GetKind() {

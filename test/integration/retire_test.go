@@ -73,7 +73,7 @@ func importMinors(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample
 	for minor := first; minor <= last; minor++ {
 		s.version = fmt.Sprintf("1.%d.0", minor)
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithPolling(20 * time.Millisecond).Should(
 			And(ConditionTrue(), WithMessage("version "+s.version+" ")))
 	}
 }
@@ -175,11 +175,11 @@ var _ = Describe("A version that nothing uses", func() {
 		importMinors(ctx, oc, s, 1, 10)
 		imported := newCollection(namespace, "imported", func() v2beta2.OperatorCollectionSpec { second := *s; second.version = "1.1.0"; return second.pinned() }())
 		Create(ctx, mapsNothing(namespace, "imported"), imported)
-		Eventually(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue())
 		s.variables += "\n      - {name: colour, displayName: Colour, type: string, default: red}"
 		importMinors(ctx, oc, s, 11, 12)
 		Expect(stored(ctx, s, namespace, "one")).To(Equal(before))
-		Expect(warningsFor(ctx, first.instance(namespace, "one"))(NewWithT(GinkgoT()))).To(BeEmpty())
+		Expect(warningsFor(ctx, first.instance(namespace, "one"))(Default)).To(BeEmpty())
 		Patch(ctx, oc, `{"metadata":{"annotations":{"noise":"1"}}}`)
 		Expect(K8s.Status().Patch(ctx, oc, client.RawPatch("application/merge-patch+json", []byte(MustJSON(map[string]any{"status": map[string]any{
 			"history": []map[string]any{{"version": "1.2.0", "digest": "sha256:" + strings.Repeat("0", 64), "time": "2026-01-01T00:00:00Z", "outcome": "Replaced"}},
@@ -187,39 +187,39 @@ var _ = Describe("A version that nothing uses", func() {
 
 		By("warning those that use it")
 		withFlags(ctx, shortLives(time.Second, 8*time.Second)...)
-		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("deprecated"))
-		Eventually(warningsFor(ctx, first.instance(namespace, "one"))).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(
+		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("deprecated"))
+		Eventually(ctx, warningsFor(ctx, first.instance(namespace, "one"))).WithPolling(20 * time.Millisecond).Should(
 			ConsistOf(ContainSubstring("version v1minor0patch0 of " + s.kind + " is deprecated and ends on")))
 
 		By("rewriting the resource before the version is not served any more")
-		Eventually(storedVersions(ctx, s)).WithContext(ctx).Should(Equal([]string{"v1minor12patch0"}))
-		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("not served"))
+		Eventually(ctx, storedVersions(ctx, s)).Should(Equal([]string{"v1minor12patch0"}))
+		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("not served"))
 		after := stored(ctx, s, namespace, "one")
 		Expect(after).To(HaveKeyWithValue("apiVersion", SharedGroup+"/v1minor12patch0"))
 		Expect(after["spec"]).To(Equal(before["spec"]), "no default is stored")
 		metadata := strings.ReplaceAll(MustJSON(before["metadata"]), SharedGroup+"/v1minor0patch0", SharedGroup+"/v1minor12patch0")
 		Expect(MustJSON(after["metadata"])).To(Equal(metadata), "neither its generation nor the owners of its fields change")
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return K8s.Get(ctx, client.ObjectKeyFromObject(one), first.instance(namespace, "one"))
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("could not find the requested resource")))
+		}).Should(MatchError(ContainSubstring("could not find the requested resource")))
 
 		By("removing it")
-		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("removed"))
+		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("removed"))
 		Expect(stored(ctx, s, namespace, "one")["spec"]).To(Equal(before["spec"]))
-		live := Live(ctx, NewWithT(GinkgoT()), s.instance(namespace, "one"))
+		live := Live(ctx, Default, s.instance(namespace, "one"))
 		Expect(live.GetGeneration()).To(Equal(int64(1)))
 		Expect(live.Object["spec"]).To(Equal(map[string]any{"zosendpoint": "lpar1", "size": int64(3), "colour": "red"}), "shown as after any write")
 
 		By("keeping those that are imported, or in a history, and the newest ten")
 		for minor := 1; minor <= 12; minor++ {
-			Expect(versionStage(ctx, s, minor)(NewWithT(GinkgoT()))).To(Equal("served"), fmt.Sprint(minor))
+			Expect(versionStage(ctx, s, minor)(Default)).To(Equal("served"), fmt.Sprint(minor))
 		}
 		By("serving it again when it is imported again")
 		changeSpec(ctx, imported, first.pinned())
-		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("served"))
+		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("served"))
 		Patch(ctx, first.instance(namespace, "one"), `{"spec":{"size":4}}`)
 		expectRest(ctx)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("ends also after 15 upgrades, so that the CRD does not grow", Label("soak"), func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -231,7 +231,7 @@ var _ = Describe("A version that nothing uses", func() {
 		importMinors(ctx, oc, s, 1, 15)
 		AddReportEntry("time for 15 imports", time.Since(begun).String())
 		definition := customResourceDefinition(s.crdName())
-		Eventually(func(g Gomega) []string {
+		Eventually(ctx, func(g Gomega) []string {
 			definition = customResourceDefinition(s.crdName())
 			Get(ctx, g, definition)
 			g.Expect(definition.Annotations).To(HaveLen(2*crd.NewestKept+2), "nothing is left of what was removed")
@@ -240,12 +240,12 @@ var _ = Describe("A version that nothing uses", func() {
 				names = append(names, version.Name)
 			}
 			return names
-		}).WithContext(ctx).Should(And(HaveLen(crd.NewestKept), HaveEach(MatchRegexp("^v1minor([6-9]|1[0-5])patch0$"))),
+		}).Should(And(HaveLen(crd.NewestKept), HaveEach(MatchRegexp("^v1minor([6-9]|1[0-5])patch0$"))),
 			func() string { return fmt.Sprint(definition.Annotations, definition.Status.StoredVersions) })
-		live := Live(ctx, NewWithT(GinkgoT()), s.instance(namespace, "one"))
+		live := Live(ctx, Default, s.instance(namespace, "one"))
 		Expect(live.GetGeneration()).To(Equal(int64(1)))
 		Expect(live.Object["spec"]).To(Equal(one.Object["spec"]))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("ends only after all resources were rewritten, also if the manager is killed meanwhile", Label("soak"), func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -268,20 +268,20 @@ var _ = Describe("A version that nothing uses", func() {
 			return crd.Rewriting{}
 		}
 		mark := markAudit()
-		Eventually(recorded).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(HaveField("Done", BeNumerically(">=", 50)))
-		Expect(recorded(NewWithT(GinkgoT()))).To(HaveField("Total", number))
-		Eventually(func(g Gomega) []string {
+		Eventually(ctx, recorded).WithPolling(10 * time.Millisecond).Should(HaveField("Done", BeNumerically(">=", 50)))
+		Expect(recorded(Default)).To(HaveField("Total", number))
+		Eventually(ctx, func(g Gomega) []string {
 			Get(ctx, g, oc)
 			return oc.Status.Warnings
-		}).WithContext(ctx).WithPolling(10 * time.Millisecond).Should(ContainElement(And(
+		}).WithPolling(10 * time.Millisecond).Should(ContainElement(And(
 			HavePrefix("custom resources are being rewritten, so that old versions of their CRDs can end: "+s.crdName()),
 			HaveSuffix(fmt.Sprintf(" of %d", number)))))
 		theManager.kill()
-		at := recorded(NewWithT(GinkgoT()))
+		at := recorded(Default)
 		Expect(at.Done).To(BeNumerically("<", number))
-		Expect(versionStage(ctx, s, 0)(NewWithT(GinkgoT()))).To(Equal("deprecated"))
+		Expect(versionStage(ctx, s, 0)(Default)).To(Equal("deprecated"))
 		theManager.start(ctx)
-		Eventually(versionStage(ctx, s, 0)).WithContext(ctx).Should(Equal("removed"))
+		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("removed"))
 
 		By("having written each, once but for the page that the manager was killed in")
 		rewritten := 0
@@ -302,10 +302,10 @@ var _ = Describe("A version that nothing uses", func() {
 			Expect(MustJSON(item.Object["metadata"].(map[string]any)["managedFields"])).To(Equal(owners), item.GetName())
 		}
 		By("saying nothing any more")
-		Eventually(func(g Gomega) []string {
+		Eventually(ctx, func(g Gomega) []string {
 			Get(ctx, g, oc)
 			return oc.Status.Warnings
-		}).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring("rewritten")))
+		}).ShouldNot(ContainElement(ContainSubstring("rewritten")))
 		expectRest(ctx)
-	}, NodeTimeout(3*time.Minute))
+	})
 })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -49,9 +48,9 @@ func letUpdate(ctx context.Context, namespace string) {
 		}
 	}
 	for user, endpoints := range users {
-		Eventually(func() bool {
+		Eventually(ctx, func() bool {
 			return may(ctx, user, namespace, "create", "things", SharedGroup) && (endpoints == nil || mayUpdate(ctx, user, namespace, endpoints[0]))
-		}).WithContext(ctx).Should(BeTrue())
+		}).Should(BeTrue())
 	}
 }
 
@@ -113,7 +112,7 @@ var _ = Describe("Custom resources of collections", func() {
 		instance := s.instance(namespace, name)
 		Expect(unstructured.SetNestedField(instance.Object, endpoint, "spec", "zosendpoint")).To(Succeed())
 		instance.SetFinalizers([]string{operatorsFinalizer})
-		DeferCleanup(func(ctx context.Context) { Patch(ctx, instance, `{`+unfinished+`}`) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Patch(ctx, instance, `{`+unfinished+`}`) })
 		return instance
 	}
 
@@ -166,28 +165,28 @@ var _ = Describe("Custom resources of collections", func() {
 		}
 
 		By("replacing a resource by a manifest without its finalizer")
-		Get(ctx, NewWithT(GinkgoT()), plain)
+		Get(ctx, Default, plain)
 		replacement := plain.DeepCopy()
 		replacement.SetFinalizers(nil)
 		Expect(as(mayNone).Update(ctx, replacement.DeepCopy())).To(MatchError(ContainSubstring("or must keep the finalizer")))
 		Expect(as(mayLPAR1).Update(ctx, replacement)).To(Succeed())
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("are left to operators if they have no valid endpoint", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		crd := foreignCRD(s)
 		Create(ctx, crd)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
 		const mayAll, operator = "an-owner-of-all", "an-operator"
 		bind(ctx, namespace, "edit", mayAll)
 		allow(ctx, namespace, mayAll, rbacv1.PolicyRule{APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"zosendpoints"}, Verbs: []string{"update"}})
 		allow(ctx, namespace, operator, rbacv1.PolicyRule{
 			APIGroups: []string{"zoscb.ibm.com", SharedGroup}, Resources: []string{"runs", s.plural()}, Verbs: []string{"record", "create", "patch"},
 		})
-		Eventually(func() bool {
+		Eventually(ctx, func() bool {
 			return mayUpdate(ctx, mayAll, namespace, "any") && may(ctx, mayAll, namespace, "create", s.plural(), SharedGroup) &&
 				may(ctx, operator, namespace, "create", s.plural(), SharedGroup)
-		}).WithContext(ctx).Should(BeTrue())
+		}).Should(BeTrue())
 
 		for i, spec := range []any{
 			nil, "text", []any{}, map[string]any{}, map[string]any{"zosendpoint": ""}, map[string]any{"zosendpoint": int64(7)},
@@ -196,7 +195,7 @@ var _ = Describe("Custom resources of collections", func() {
 			instance := Instance("v1", s.kind, namespace, fmt.Sprintf("odd%d", i), nil)
 			instance.Object["spec"] = spec
 			instance.SetFinalizers([]string{operatorsFinalizer})
-			Eventually(func() error { return K8s.Create(ctx, instance.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+			Eventually(ctx, func() error { return K8s.Create(ctx, instance.DeepCopy()) }).Should(Succeed())
 			for _, patch := range []string{annotations(toAbandon), annotations(toRunNow), `{` + unfinished + `}`,
 				`{"metadata":{"annotations":{` + toAbandon + `}},"spec":{"zosendpoint":"lpar1"}}`} {
 				dryRun := func(user string) error {
@@ -208,5 +207,5 @@ var _ = Describe("Custom resources of collections", func() {
 			Expect(as(mayAll).Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))).To(Succeed(), "%v", spec)
 			Patch(ctx, instance, `{`+unfinished+`}`)
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 })

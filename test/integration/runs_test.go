@@ -45,9 +45,9 @@ var _ = Describe("The runs of playbooks", func() {
 		Create(ctx, instance)
 		bind(ctx, namespace, "edit", "a-writer")
 		writer, operator := as("a-writer"), as("system:serviceaccount:"+namespace+":"+s.operator())
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return writer.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		forged := merge(`{"status":{"phase":"Succeeded"}}`)
 		refusal := writer.Status().Patch(ctx, instance.DeepCopy(), forged)
 		Expect(refusal).To(MatchError(ContainSubstring("only operators may write the status")))
@@ -57,10 +57,10 @@ var _ = Describe("The runs of playbooks", func() {
 		Expect(operator.Status().Patch(ctx, instance.DeepCopy(),
 			merge(`{"status":{"observedGeneration":1,"lastRun":{"id":"1","tasks":{"ok":1}},"history":[{"id":"0"}]}}`))).To(Succeed())
 		Expect(K8s.Status().Patch(ctx, instance.DeepCopy(), forged)).To(Succeed())
-		run, _, err := unstructured.NestedMap(Live(ctx, NewWithT(GinkgoT()), instance).Object, "status", "lastRun")
+		run, _, err := unstructured.NestedMap(Live(ctx, Default, instance).Object, "status", "lastRun")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(run).To(And(HaveKeyWithValue("id", "1"), HaveKey("tasks")))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("are recorded by the operator alone, and their records can be restored and removed", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -74,7 +74,7 @@ var _ = Describe("The runs of playbooks", func() {
 		beWritten := MatchError(And(ContainSubstring("is written by operators only"), ContainSubstring("remove it from the manifest")))
 		instance := s.instance(namespace, "one")
 		instance.SetAnnotations(map[string]string{"zoscb.ibm.com/run-record": "restored"})
-		Eventually(func() error { return writer.Create(ctx, instance.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return writer.Create(ctx, instance.DeepCopy()) }).Should(Succeed())
 		refusal := writer.Patch(ctx, instance.DeepCopy(), recorded(`"older"`))
 		Expect(refusal).To(beWritten)
 		attack.Repelled("Permissions", "put an older record of a run back with the role edit", "the API server refuses it", firstOf(refusal.Error()))
@@ -85,7 +85,7 @@ var _ = Describe("The runs of playbooks", func() {
 
 		Expect(operator.Patch(ctx, instance.DeepCopy(), recorded(`"new"`))).To(Succeed())
 		Expect(operator.Patch(ctx, instance.DeepCopy(), recorded(`"newer"`))).To(Succeed())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("are protected also in an API group of the collection's own", func(ctx context.Context) {
 		s := newSample()
@@ -96,7 +96,7 @@ var _ = Describe("The runs of playbooks", func() {
 		oc := newCollection(namespace, "oc", s.pinned())
 		oc.Spec.APIGroup = v2beta2.APIGroupPerCollection
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		instance := s.instance(namespace, "one")
 		instance.SetAPIVersion(group + "/" + s.apiVersion())
 		Create(ctx, instance)
@@ -107,13 +107,13 @@ var _ = Describe("The runs of playbooks", func() {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "a-group-writer"}},
 		})
 		writer := as("a-group-writer")
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return writer.Patch(ctx, instance.DeepCopy(), merge(`{"metadata":{"labels":{"mine":"yes"}}}`))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(writer.Status().Patch(ctx, instance.DeepCopy(), merge(`{"status":{"phase":"Succeeded"}}`))).To(
 			MatchError(ContainSubstring("only operators may write the status")))
 		Expect(writer.Patch(ctx, instance.DeepCopy(), annotated("verbosity", `"4"`))).To(MatchError(ContainSubstring("verbosity must be")))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("obey ansible-operator's annotations only within bounds", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -152,7 +152,7 @@ var _ = Describe("The runs of playbooks", func() {
 			another.SetAnnotations(map[string]string{"ansible.sdk.operatorframework.io/verbosity": "4"})
 			return another
 		}())).To(MatchError(ContainSubstring("verbosity must be")))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("are bounded without blocking what existed before the bounds", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -163,21 +163,21 @@ var _ = Describe("The runs of playbooks", func() {
 		policy.SetName("collection-operator-run-annotations")
 		warn := func(actions string) { Patch(ctx, policy, `{"spec":{"validationActions":`+actions+`}}`) }
 		warn(`["Warn"]`)
-		DeferCleanup(func(ctx context.Context) { Patch(ctx, policy, `{"spec":{"validationActions":["Deny"]}}`) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Patch(ctx, policy, `{"spec":{"validationActions":["Deny"]}}`) })
 		instance := s.instance(namespace, "one")
 		instance.SetFinalizers([]string{"suboperator.zoscb.ibm.com/finalizer"})
 		Create(ctx, instance)
-		Eventually(func() error { return K8s.Patch(ctx, instance, annotated("verbosity", `"4"`)) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return K8s.Patch(ctx, instance, annotated("verbosity", `"4"`)) }).Should(Succeed())
 		warn(`["Deny"]`)
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return K8s.Patch(ctx, instance.DeepCopy(), annotated("verbosity", `"5"`), client.DryRunAll)
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("verbosity must be")))
+		}).Should(MatchError(ContainSubstring("verbosity must be")))
 
 		Expect(K8s.Patch(ctx, instance, merge(`{"metadata":{"labels":{"still":"mine"}}}`))).To(Succeed())
 		Expect(K8s.Delete(ctx, instance)).To(Succeed())
 		Expect(K8s.Patch(ctx, instance, merge(`{"metadata":{"finalizers":null}}`))).To(Succeed())
-		Eventually(Gone(ctx, instance)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, instance)).Should(BeTrue())
+	})
 
 	It("follow the settings of spec.runtime", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -198,21 +198,21 @@ var _ = Describe("The runs of playbooks", func() {
 		} {
 			Expect(K8s.Patch(ctx, oc.DeepCopy(), merge(`{"spec":{"runtime":{`+field+`}}}`))).To(MatchError(ContainSubstring(message)), field)
 		}
-		template := podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT()))
+		template := podTemplateOf(ctx, namespace, s)(Default)
 		Patch(ctx, oc, `{"spec":{"runtime":{"rerunOn":["Endpoint"],"maxRetries":0,"runTimeout":"1h","reconcilePeriods":[{"kind":"`+s.kind+`","period":"6h"}]}}}`)
 		config := configMap(namespace, s.operator()+"-runtime")
-		Eventually(func(g Gomega) string {
+		Eventually(ctx, func(g Gomega) string {
 			Get(ctx, g, config)
 			return config.Data["runs.json"]
-		}).WithContext(ctx).Should(And(ContainSubstring(`"Endpoint"`), ContainSubstring(`"maxRetries": 0`),
+		}).Should(And(ContainSubstring(`"Endpoint"`), ContainSubstring(`"maxRetries": 0`),
 			ContainSubstring(`"runTimeoutSeconds": 3600`), ContainSubstring(`"reconcilePeriodSeconds": 21600`)))
-		Eventually(podTemplateOf(ctx, namespace, s)).WithContext(ctx).ShouldNot(Equal(template))
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, podTemplateOf(ctx, namespace, s)).ShouldNot(Equal(template))
+	})
 
 	It("leave a collection changeable whose period is shorter than the minimum", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		crd := customResourceDefinition("operatorcollections.zoscb.ibm.com")
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		present := crd.Spec.DeepCopy()
 		former := present.DeepCopy()
 		runtime := former.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties["runtime"]
@@ -220,58 +220,58 @@ var _ = Describe("The runs of playbooks", func() {
 		period.XValidations = nil
 		runtime.Properties["reconcilePeriod"] = period
 		update := func(ctx context.Context, spec *apiextensionsv1.CustomResourceDefinitionSpec) {
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, crd)
 				crd.Spec = *spec.DeepCopy()
 				g.Expect(K8s.Update(ctx, crd)).To(Succeed())
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 		}
 		update(ctx, former)
 		restore := func(ctx context.Context) { update(ctx, present) }
-		DeferCleanup(restore, NodeTimeout(time.Minute))
+		DeferCleanup(restore)
 		oc := newCollection(namespace, "oc", s.pinned())
 		oc.Spec.Runtime = &v2beta2.RuntimeSpec{ReconcilePeriod: &metav1.Duration{Duration: time.Minute}}
-		Eventually(func() error { return K8s.Create(ctx, oc.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return K8s.Create(ctx, oc.DeepCopy()) }).Should(Succeed())
 		restore(ctx)
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return K8s.Patch(ctx, oc.DeepCopy(), merge(`{"spec":{"runtime":{"reconcilePeriod":"2m"}}}`), client.DryRunAll)
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("must be at least 5m")))
+		}).Should(MatchError(ContainSubstring("must be at least 5m")))
 
 		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":1}}}`)
 		config := configMap(namespace, s.operator()+"-runtime")
-		Eventually(func(g Gomega) string {
+		Eventually(ctx, func(g Gomega) string {
 			Get(ctx, g, config)
 			return config.Data["runs.json"]
-		}).WithContext(ctx).Should(And(ContainSubstring(`"maxRetries": 1`), ContainSubstring(`"reconcilePeriodSeconds": 300`)))
-	}, NodeTimeout(2*time.Minute))
+		}).Should(And(ContainSubstring(`"maxRetries": 1`), ContainSubstring(`"reconcilePeriodSeconds": 300`)))
+	})
 
 	It("are recorded under one key as long as the installation lives", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
-		key := recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))
+		key := recordKey(ctx, namespace, s)(Default)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 
 		By("changing the endpoints")
 		Create(ctx, newEndpoint(namespace, "lpar1", &sshServer{host: "lpar1.example.com"}))
-		Eventually(func(g Gomega) map[string][]byte {
+		Eventually(ctx, func(g Gomega) map[string][]byte {
 			Get(ctx, g, secret)
 			return secret.Data
-		}).WithContext(ctx).Should(HaveKey("lpar1_vars.yaml"))
-		Expect(recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))).To(Equal(key))
+		}).Should(HaveKey("lpar1_vars.yaml"))
+		Expect(recordKey(ctx, namespace, s)(Default)).To(Equal(key))
 
 		By("starting the manager again")
 		theManager.kill()
 		theManager.start(ctx)
 		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":1}}}`)
-		Eventually(func(g Gomega) string {
+		Eventually(ctx, func(g Gomega) string {
 			config := configMap(namespace, s.operator()+"-runtime")
 			Get(ctx, g, config)
 			return config.Data["runs.json"]
-		}).WithContext(ctx).Should(ContainSubstring(`"maxRetries": 1`))
-		Expect(recordKey(ctx, namespace, s)(NewWithT(GinkgoT()))).To(Equal(key))
+		}).Should(ContainSubstring(`"maxRetries": 1`))
+		Expect(recordKey(ctx, namespace, s)(Default)).To(Equal(key))
 
 		By("deleting the installation")
 		Remove(ctx, oc)
-		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, secret)).Should(BeTrue())
+	})
 })

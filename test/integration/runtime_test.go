@@ -97,19 +97,19 @@ var _ = Describe("spec.runtime", func() {
 		}
 		label(`"true"`)
 		setEnvironment(ctx, soc, secretVariable("loot", false))
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, soc)
 		label("null")
 		setEnvironment(ctx, soc, secretVariable("loot", false), corev1.EnvVar{Name: "OTHER", Value: "x"})
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			d := deployment(namespace, s.operator())
 			Get(ctx, g, d)
 			g.Expect(d.Spec.Template.Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "OTHER")))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		setEnvironment(ctx, soc, secretVariable("loot", false), limits)
 		refused(fmt.Sprintf(`ConfigMap "%s/limits"`, namespace))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("uses objects of the mapped namespace that are labelled for it, and keeps the operator as it is where one is not", attack.Label, func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -155,10 +155,10 @@ var _ = Describe("spec.runtime", func() {
 
 		By("passing everything to the pod")
 		d := deployment(other, s.operator())
-		Eventually(Gone(ctx, d)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, d)).Should(BeFalse())
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, soc)
-		Get(ctx, NewWithT(GinkgoT()), d)
+		Get(ctx, Default, d)
 		template := d.Spec.Template
 		Expect(template.Spec.ImagePullSecrets).To(ConsistOf(HaveField("Name", "registry")))
 		Expect(template.Spec.PriorityClassName).To(Equal("important"))
@@ -176,19 +176,19 @@ var _ = Describe("spec.runtime", func() {
 		ExpectReady(ctx, soc) // Nothing is read, since the pods are configured already.
 		Patch(ctx, soc, `{"spec":{"runtime":{"maxRetries":7}}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonRuntimeObjectNotAllowed, `ConfigMap "`+other+`/settings"`, false)
-		Get(ctx, NewWithT(GinkgoT()), d)
+		Get(ctx, Default, d)
 		Expect(d.ResourceVersion).To(Equal(before))
 		attack.Repelled("Tenancy", "mount a Secret, ConfigMap or claim of a mapped namespace into a pod there",
 			"only with a label that its owner sets", "RuntimeObjectNotAllowed until it has the label; nothing is installed before")
 
 		By("removing what is not set any more")
 		Patch(ctx, soc, `{"spec":{"runtime":null}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, d)
 			g.Expect(d.Spec.Template.Spec.Containers[0].EnvFrom).To(BeEmpty())
 			g.Expect(d.Spec.Template.Spec.ImagePullSecrets).To(BeEmpty())
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(2*time.Minute))
+		}).Should(Succeed())
+	})
 })
 
 var _ = Describe("spec.runtime in the API server", func() {
@@ -209,56 +209,56 @@ var _ = Describe("spec.runtime in the API server", func() {
 	DescribeTable("refuses at once", func(ctx context.Context, object client.Object, message string) {
 		Expect(K8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
 	},
-		Entry("a volume without a source", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a"}), "such as hostPath, are not supported"),
-		Entry("a volume with two sources", NodeTimeout(time.Minute),
+		Entry("a volume without a source", volume(v2beta2.RuntimeVolume{Name: "a"}), "such as hostPath, are not supported"),
+		Entry("a volume with two sources",
 			volume(v2beta2.RuntimeVolume{Name: "a", PersistentVolumeClaim: claim, EmptyDir: &corev1.EmptyDirVolumeSource{}}), "exactly one of"),
-		Entry("a volume of the operator", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "endpoints", PersistentVolumeClaim: claim}), "choose another name"),
-		Entry("an optional Secret", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a", Secret: optional}), "cannot be optional"),
-		Entry("a Secret without a name", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a", Secret: &corev1.SecretVolumeSource{}}), "needs the secretName"),
-		Entry("a ConfigMap without a name", NodeTimeout(time.Minute), volume(v2beta2.RuntimeVolume{Name: "a", ConfigMap: &corev1.ConfigMapVolumeSource{}}), "needs the name"),
-		Entry("a mount over the engine", NodeTimeout(time.Minute), mount("/opt/ansible/engine", ""), "would hide a directory"),
-		Entry("a mount over a parent of the engine", NodeTimeout(time.Minute), mount("/opt", ""), "would hide a directory"),
-		Entry("a mount over the settings", NodeTimeout(time.Minute), mount("/etc", ""), "would hide a directory"),
-		Entry("a mount over the token", NodeTimeout(time.Minute), mount("/var/run/secrets/kubernetes.io/serviceaccount", ""), "would hide a directory"),
-		Entry("a mount over programs", NodeTimeout(time.Minute), mount("/usr/local/bin", ""), "would hide a directory"),
-		Entry("a mount at a path with ..", NodeTimeout(time.Minute), mount("/mnt/../usr", ""), "spec.runtime.volumeMounts"),
-		Entry("a subPath with ..", NodeTimeout(time.Minute), mount("/mnt", "a/../../b"), "must not contain '..'"),
-		Entry("a source of variables without an object", NodeTimeout(time.Minute),
+		Entry("a volume of the operator", volume(v2beta2.RuntimeVolume{Name: "endpoints", PersistentVolumeClaim: claim}), "choose another name"),
+		Entry("an optional Secret", volume(v2beta2.RuntimeVolume{Name: "a", Secret: optional}), "cannot be optional"),
+		Entry("a Secret without a name", volume(v2beta2.RuntimeVolume{Name: "a", Secret: &corev1.SecretVolumeSource{}}), "needs the secretName"),
+		Entry("a ConfigMap without a name", volume(v2beta2.RuntimeVolume{Name: "a", ConfigMap: &corev1.ConfigMapVolumeSource{}}), "needs the name"),
+		Entry("a mount over the engine", mount("/opt/ansible/engine", ""), "would hide a directory"),
+		Entry("a mount over a parent of the engine", mount("/opt", ""), "would hide a directory"),
+		Entry("a mount over the settings", mount("/etc", ""), "would hide a directory"),
+		Entry("a mount over the token", mount("/var/run/secrets/kubernetes.io/serviceaccount", ""), "would hide a directory"),
+		Entry("a mount over programs", mount("/usr/local/bin", ""), "would hide a directory"),
+		Entry("a mount at a path with ..", mount("/mnt/../usr", ""), "spec.runtime.volumeMounts"),
+		Entry("a subPath with ..", mount("/mnt", "a/../../b"), "must not contain '..'"),
+		Entry("a source of variables without an object",
 			soc(v2beta2.RuntimeSpec{EnvFrom: []v2beta2.RuntimeEnvSource{{Prefix: "A_"}}}), "exactly one of configMapRef and secretRef"),
-		Entry("a prefix that is none", NodeTimeout(time.Minute),
+		Entry("a prefix that is none",
 			soc(v2beta2.RuntimeSpec{EnvFrom: []v2beta2.RuntimeEnvSource{{Prefix: "A=", SecretRef: &v2beta2.RuntimeObject{Name: "a"}}}}), "spec.runtime.envFrom[0].prefix"),
-		Entry("an annotation of the pod that another namespace would be watched with", NodeTimeout(time.Minute),
+		Entry("an annotation of the pod that another namespace would be watched with",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"olm.targetNamespaces": "kube-system"}}), "cannot be set for the pod"),
-		Entry("an annotation of the pod that is the manager's", NodeTimeout(time.Minute),
+		Entry("an annotation of the pod that is the manager's",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"zoscb.ibm.com/runtime-hash": "x"}}), "cannot be set for the pod"),
-		Entry("a profile of the kernel", NodeTimeout(time.Minute),
+		Entry("a profile of the kernel",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"container.apparmor.security.beta.kubernetes.io/operator": "unconfined"}}), "cannot be set for the pod"),
-		Entry("a volume of Istio's sidecar", NodeTimeout(time.Minute),
+		Entry("a volume of Istio's sidecar",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"sidecar.istio.io/userVolume": "[]"}}), "cannot be set for the pod"),
-		Entry("a setting of CRI-O", NodeTimeout(time.Minute),
+		Entry("a setting of CRI-O",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"io.kubernetes.cri-o.Devices": "/dev/sda"}}), "cannot be set for the pod"),
-		Entry("a setting of Kata Containers", NodeTimeout(time.Minute),
+		Entry("a setting of Kata Containers",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"io.katacontainers.config.hypervisor.path": "/x"}}), "cannot be set for the pod"),
-		Entry("a setting of the container runtime", NodeTimeout(time.Minute),
+		Entry("a setting of the container runtime",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"run.oci.hooks.stdout": "/x"}}), "cannot be set for the pod"),
-		Entry("another network", NodeTimeout(time.Minute),
+		Entry("another network",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "x"}}), "cannot be set for the pod"),
-		Entry("an address of the network plugin", NodeTimeout(time.Minute),
+		Entry("an address of the network plugin",
 			soc(v2beta2.RuntimeSpec{PodAnnotations: map[string]string{"cni.projectcalico.org/ipAddrs": "x"}}), "cannot be set for the pod"),
-		Entry("the label that injects a sidecar", NodeTimeout(time.Minute),
+		Entry("the label that injects a sidecar",
 			soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"sidecar.istio.io/inject": "true"}}), "Istio, cannot be set for the pod"),
-		Entry("the label of an operator", NodeTimeout(time.Minute), soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"operator-name": "x"}}), "by which operators are found"),
-		Entry("the label of the manager", NodeTimeout(time.Minute),
+		Entry("the label of an operator", soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"operator-name": "x"}}), "by which operators are found"),
+		Entry("the label of the manager",
 			soc(v2beta2.RuntimeSpec{PodLabels: map[string]string{"app.kubernetes.io/name": "collection-operator"}}), "by which operators are found"),
-		Entry("an annotation that makes the account a client of OpenShift's login", NodeTimeout(time.Minute),
+		Entry("an annotation that makes the account a client of OpenShift's login",
 			soc(v2beta2.RuntimeSpec{ServiceAccountAnnotations: map[string]string{"serviceaccounts.openshift.io/oauth-redirecturi.x": "https://evil"}}),
 			"cannot be set for the ServiceAccount"),
-		Entry("a priority of the system", NodeTimeout(time.Minute), soc(v2beta2.RuntimeSpec{PriorityClassName: "system-node-critical"}), "reserved for components of the cluster"),
+		Entry("a priority of the system", soc(v2beta2.RuntimeSpec{PriorityClassName: "system-node-critical"}), "reserved for components of the cluster"),
 	)
 
 	It("accepts what pods usually need", func(ctx context.Context) {
 		runtime := podRuntime()
 		runtime.PodLabels["app.kubernetes.io/name"] = "files"
 		Expect(K8s.Create(ctx, soc(*runtime), client.DryRunAll)).To(Succeed())
-	}, NodeTimeout(time.Minute))
+	})
 })

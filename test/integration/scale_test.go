@@ -30,7 +30,7 @@ var _ = Describe("Scale", Serial, Label("scale"), func() {
 		s.restart(ctx)
 		s.dump(ctx, count)
 		s.save(fmt.Sprintf("install-%d", count), report.Scale{Collections: count})
-	}, NodeTimeout(55*time.Minute))
+	})
 
 	It("waits for many installations whose pods cannot start", func(ctx context.Context) {
 		count := size("BENCH_COLLECTIONS")
@@ -52,7 +52,7 @@ var _ = Describe("Scale", Serial, Label("scale"), func() {
 			return s.allReady(ctx, collections...)
 		})
 		s.save(fmt.Sprintf("waiting-%d", count), report.Scale{Collections: count})
-	}, NodeTimeout(55*time.Minute))
+	})
 })
 
 // change measures until a new version of one collection is Ready, and then its requests until the manager is at rest.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -50,7 +49,7 @@ var _ = Describe("Scale of a mapping", Serial, Label("scale"), func() {
 		s.rest(ctx, "come to rest after it")
 		s.restart(ctx)
 		s.save(fmt.Sprintf("mapping-%d", count), report.Scale{Namespaces: count})
-	}, NodeTimeout(55*time.Minute))
+	})
 })
 
 // mapped makes namespaces that consent, and endpoints with one credential in the first. The SubOperatorConfig was not created yet.

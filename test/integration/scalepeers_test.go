@@ -47,7 +47,7 @@ var _ = Describe("Scale of others", Serial, Label("scale"), func() {
 			return nil
 		})
 		savePeer(fmt.Sprintf("kubectl-%d", count), peer)
-	}, NodeTimeout(30*time.Minute))
+	})
 })
 
 // newPeer stops the manager, which would remove CRDs that look like its own, and makes the namespaces. Each list has the
@@ -68,7 +68,7 @@ func newPeer(ctx context.Context, count int) (*scale, []unstructured.Unstructure
 		Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scale-%d", i)}})
 	}
 	theManager.stop()
-	DeferCleanup(theManager.start, NodeTimeout(time.Minute))
+	DeferCleanup(theManager.start)
 	return s, lists
 }
 
@@ -148,7 +148,7 @@ func (s *scale) dump(ctx context.Context, count int) {
 		oc := newCollection(fmt.Sprintf("scale-%d", i/collectionsPerNamespace), fmt.Sprintf("scale-%d", i), v2beta2.OperatorCollectionSpec{})
 		list := unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "List"}}
 		for _, kind := range []string{"Region", "Queue", "Dataset"} {
-			crd := Live(ctx, NewWithT(GinkgoT()), customResourceDefinition(fmt.Sprintf("%s.%s", plural(i, kind), SharedGroup)))
+			crd := Live(ctx, Default, customResourceDefinition(fmt.Sprintf("%s.%s", plural(i, kind), SharedGroup)))
 			list.Items = append(list.Items, *crd)
 		}
 		for _, object := range installed(ctx, defaultSOC(oc)) {
@@ -210,7 +210,7 @@ var _ = Describe("Scale of Helm", Serial, Label("scale"), func() {
 			return group.Wait()
 		})
 		savePeer(fmt.Sprintf("helm-%d", count), peer)
-	}, NodeTimeout(30*time.Minute))
+	})
 })
 
 // writeChart makes a chart of objects, with CRDs where Helm waits for them.

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -51,7 +50,7 @@ var _ = Describe("Scale in profiles", Serial, Label("scale"), func() {
 		manager.save(ctx, "heap", count, "-sample_index=inuse_space")
 		manager.save(ctx, "allocs", count, "-sample_index=alloc_space")
 		apiServer.save(ctx, "cpu", count)
-	}, NodeTimeout(30*time.Minute))
+	})
 })
 
 // profiler collects profiles of a process.

@@ -179,14 +179,14 @@ func (s *scale) settle(ctx context.Context) time.Duration {
 	GinkgoHelper()
 	begin := time.Now()
 	log, last := OpenAuditLog(controlPlane.AuditLog), begin
-	Eventually(func() time.Duration {
+	Eventually(ctx, func() time.Duration {
 		requests := NewRequests()
 		requests.Add(managerUser, log.Requests())
 		if requests.Total() > 0 {
 			last = time.Now()
 		}
 		return time.Since(last)
-	}).WithContext(ctx).WithTimeout(10 * time.Minute).Should(BeNumerically(">", s.calm))
+	}).WithTimeout(10 * time.Minute).Should(BeNumerically(">", s.calm))
 	return last.Sub(begin)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -76,15 +75,15 @@ func (k *changedKind) resources() map[string]schemachanges.Spec {
 // serve writes a CRD and waits until the API server serves a version of it.
 func serve(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, version string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, definition)
 		g.Expect(apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established)).To(BeTrue())
-	}).WithContext(ctx).Should(Succeed())
-	Eventually(func() error {
+	}).Should(Succeed())
+	Eventually(ctx, func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: definition.Spec.Group, Version: version, Kind: "ThingList"})
 		return K8s.List(ctx, list)
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // judgeResources asks the judge what the new version means for the resources that exist.
@@ -143,14 +142,14 @@ func (k *changedKind) expectVerdicts(ctx context.Context, namespace string) {
 		}
 
 		live := k.instance(k.was, namespace, name, nil)
-		Get(ctx, NewWithT(GinkgoT()), live)
+		Get(ctx, Default, live)
 		again := live.DeepCopy()
 		again.Object["metadata"] = map[string]any{"namespace": namespace, "name": name + "-again"}
 		again.SetGroupVersionKind(schema.GroupVersionKind{Group: k.group(), Version: k.is.APIVersion(), Kind: "Thing"})
 		expectRefusal(K8s.Create(ctx, again), foreseen, func(p upgrade.Problem) bool { return p.Refused })
 
 		edited := k.instance(k.is, namespace, name, nil)
-		Get(ctx, NewWithT(GinkgoT()), edited)
+		Get(ctx, Default, edited)
 		for field := range spec {
 			Expect(edited.Object["spec"]).To(HaveKey(field), "a field is lost")
 		}
@@ -238,5 +237,5 @@ var _ = Describe("The judge of an upgrade", func() {
 		}
 		By("reading more than a page")
 		expectPages(ctx, kinds)
-	}, NodeTimeout(5*time.Minute))
+	})
 })

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -62,16 +61,16 @@ var _ = Describe("A secret", func() {
 		By("being accepted after the Secret was corrected")
 		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "download"}},
 			`{"stringData":{"password":"`+password+`"}}`)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(authorized).To(Equal("basic"))
 		expectSecrecy(ctx, namespace)
 
 		By("coming from the spec, with a warning")
 		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: guarded, SkipSignatureVerification: true, CollectionURLToken: token})
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, oc)
 			g.Expect(oc.Status.Warnings).To(ContainElement(ContainSubstring("spec.credentialsSecret")))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(authorized).To(Equal("bearer"))
 		makeAvailable(ctx, namespace, s.operator())
 		expectSecrecy(ctx, namespace)
@@ -88,13 +87,13 @@ var _ = Describe("A secret", func() {
 		redirecting := web.Handle(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other, http.StatusFound) })
 		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: redirecting, SkipSignatureVerification: true, CollectionURLToken: token})
 		var sent string
-		Eventually(leaked).WithContext(ctx).Should(Receive(&sent))
+		Eventually(ctx, leaked).Should(Receive(&sent))
 		Expect(sent).To(BeEmpty())
 		expectSecrecy(ctx, namespace)
 		attack.Repelled("Fetching", "redirect a download with a token to another host name", "the token does not go there", fmt.Sprintf("the other host got the header Authorization %q", sent))
 		attack.Repelled("Secrets and hosts", "find passwords, tokens, keys or signed URLs in status, events, ConfigMaps or the log", "they are nowhere but in Secrets",
 			fmt.Sprintf("none of %d secret values is in any of them", len(SecretValues)))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // expectSecrecy checks that no secret value is in what the manager says or writes about a namespace, except where a user

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -42,22 +41,22 @@ var _ = Describe("Secrets that living resources name", func() {
 		}
 		create("one", map[string]any{"logon": "db", "note": "unused"})
 		create("two", map[string]any{"logon": endpoints.Name, "rows": []any{map[string]any{"token": "other"}, map[string]any{"token": "missing"}, map[string]any{"token": "token"}, map[string]any{"token": "x/../db"}}})
-		Expect(kept(NewWithT(GinkgoT()))).To(Equal("[]"), "a new installation keeps none")
+		Expect(kept(Default)).To(Equal("[]"), "a new installation keeps none")
 
 		By("looking for them where an earlier manager has left none")
 		Patch(ctx, endpoints, fmt.Sprintf(`{"data":{%q:null}}`, gate.KeptSecretsFile))
 		theManager.restart(ctx)
-		Eventually(kept).WithContext(ctx).Should(Equal(`["db","other"]`))
+		Eventually(ctx, kept).Should(Equal(`["db","other"]`))
 
 		By("not adding others later, nor after a restart")
 		create("three", map[string]any{"logon": "unused"})
 		theManager.restart(ctx)
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, oc)
 			g.Expect(oc.Status.ObservedGeneration).To(Equal(oc.Generation))
-		}).WithContext(ctx).Should(Succeed())
-		Expect(kept(NewWithT(GinkgoT()))).To(Equal(`["db","other"]`))
-		attack.Repelled("Secrets and hosts", "have a Secret kept that no resource named at the upgrade", "only names of that time are kept", kept(NewWithT(GinkgoT())))
-	}, NodeTimeout(3*time.Minute))
+		}).Should(Succeed())
+		Expect(kept(Default)).To(Equal(`["db","other"]`))
+		attack.Repelled("Secrets and hosts", "have a Secret kept that no resource named at the upgrade", "only names of that time are kept", kept(Default))
+	})
 })

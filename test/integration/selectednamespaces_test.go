@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -44,8 +43,8 @@ func selectNamespaces(ctx context.Context, selected ...string) {
 	DeferCleanup(func(ctx context.Context) {
 		setRules(ctx, before)
 		awaitRight(ctx, managerUser, "default", "list", "secrets", "")
-	}, NodeTimeout(time.Minute))
-	Eventually(func() bool { return may(ctx, managerUser, "default", "get", "secrets", "") }).WithContext(ctx).Should(BeFalse())
+	})
+	Eventually(ctx, func() bool { return may(ctx, managerUser, "default", "get", "secrets", "") }).Should(BeFalse())
 	for _, namespace := range selected {
 		awaitRight(ctx, managerUser, namespace, "list", "secrets", "")
 	}
@@ -59,7 +58,7 @@ var _ = Describe("A manager for selected namespaces", func() {
 		theManager.stop()
 		selectNamespaces(ctx, selected)
 		theManager.start(ctx)
-		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, selected) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { removeCollections(ctx, selected) })
 
 		Create(ctx, newEndpoint(selected, "lpar1", startSSHServer()))
 		oc := newCollection(selected, "oc", s.pinned())
@@ -85,7 +84,7 @@ var _ = Describe("A manager for selected namespaces", func() {
 		attack.Repelled("The manager's token", "read a Secret of a namespace that is not selected, with the component selected-namespaces", "the API server refuses it", firstOf(refusal.Error()))
 		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+selected+`"}]}}`)
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("removes nothing from a namespace that an administrator has forgotten to select", func(ctx context.Context) {
 		namespace, forgotten, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -95,17 +94,17 @@ var _ = Describe("A manager for selected namespaces", func() {
 		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+namespace+`"},{"namespace":"`+forgotten+`"}]}}`)
 		makeAvailable(ctx, forgotten, s.operator())
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), running)
+		Get(ctx, Default, running)
 
 		theManager.restart(ctx, append([]string{"--namespaces=" + namespace}, usualFlags...)...)
 		ExpectFailure(ctx, soc, v2beta2.ReasonNamespaceNotSelected, `namespace "`+forgotten+`"`, false)
 		Patch(ctx, soc, `{"spec":{"mapping":[{"namespace":"`+namespace+`"}]}}`)
-		Consistently(Gone(ctx, running)).WithContext(ctx).Should(BeFalse())
+		Consistently(ctx, Gone(ctx, running)).Should(BeFalse())
 		ExpectFailure(ctx, soc, v2beta2.ReasonNamespaceNotSelected, `namespace "`+forgotten+`"`, false)
 
 		By("removing it when the namespace is selected again")
 		theManager.restart(ctx, usualFlags...)
-		Eventually(Gone(ctx, running)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, running)).Should(BeTrue())
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(3*time.Minute))
+	})
 })

@@ -29,7 +29,7 @@ import (
 func serveTLS(ctx context.Context, flags ...string) {
 	GinkgoHelper()
 	theManager.restart(ctx, slices.Concat(usualFlags, []string{"--artifact-url=https://" + theManager.artifactAddress}, flags)...)
-	DeferCleanup(func(ctx context.Context) { Remove(ctx, servingSecret()) }, NodeTimeout(time.Minute))
+	DeferCleanup(func(ctx context.Context) { Remove(ctx, servingSecret()) })
 }
 
 func servingSecret() *corev1.Secret {
@@ -68,11 +68,11 @@ var _ = Describe("Archives over TLS", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		config, operator := runtimeConfigMap(namespace, s), deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), config)
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, config)
+		Get(ctx, Default, operator)
 		generation := operator.Generation
 		Expect(certificates(config.Data["ca.crt"])).To(Equal(1))
-		first := downloads(NewWithT(GinkgoT()), config)
+		first := downloads(Default, config)
 
 		By("refusing older versions of TLS, and keeping the authority when it restarts")
 		old := trusting(config.Data["ca.crt"])
@@ -82,7 +82,7 @@ var _ = Describe("Archives over TLS", func() {
 		Expect(err).To(MatchError(ContainSubstring("protocol version")))
 		theManager.kill()
 		theManager.start(ctx)
-		Expect(downloads(NewWithT(GinkgoT()), config)).To(Equal(first))
+		Expect(downloads(Default, config)).To(Equal(first))
 
 		By("using an authority that a backup has, which is due")
 		Patch(ctx, oc, `{"spec":{"suspend":true}}`)
@@ -95,32 +95,32 @@ var _ = Describe("Archives over TLS", func() {
 			Expect(err).NotTo(HaveOccurred())
 		}
 		secret := servingSecret()
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Get(ctx, Default, secret)
 		secret.Data = restored.Data()
 		Expect(K8s.Update(ctx, secret)).To(Succeed())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, config)
 			g.Expect(config.Data["ca.crt"]).To(HavePrefix(string(restored.Bundle())))
 			g.Expect(certificates(config.Data["ca.crt"])).To(Equal(2))
-		}).WithContext(ctx).Should(Succeed())
-		second := downloads(NewWithT(GinkgoT()), config)
+		}).Should(Succeed())
+		second := downloads(Default, config)
 		Expect(second).NotTo(Equal(first))
 
 		By("serving a certificate of the next authority, which every pod trusts by then")
-		Eventually(func(g Gomega) string {
+		Eventually(ctx, func(g Gomega) string {
 			Get(ctx, g, config)
-			return downloads(NewWithT(GinkgoT()), config) // It never fails, not just in the end.
-		}).WithContext(ctx).ShouldNot(Equal(second))
-		Get(ctx, NewWithT(GinkgoT()), operator)
+			return downloads(Default, config) // It never fails, not just in the end.
+		}).ShouldNot(Equal(second))
+		Get(ctx, Default, operator)
 		Expect(operator.Generation).To(Equal(generation), "nothing is rolled out")
 
 		By("publishing the bundle, and no key, for other clients")
 		public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
-		Get(ctx, NewWithT(GinkgoT()), public)
+		Get(ctx, Default, public)
 		Expect(public.Data).To(And(HaveLen(2), HaveKeyWithValue("serverName", "127.0.0.1"), HaveKeyWithValue("ca.crt", config.Data["ca.crt"])))
 		Expect(theManager.log()).NotTo(ContainSubstring("PRIVATE KEY"))
 		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("are served with the leader's certificate by a manager that is not the leader, which takes no uploads", func(ctx context.Context) {
 		serveTLS(ctx, "--serving-ca-overlap=2s")
@@ -131,7 +131,7 @@ var _ = Describe("Archives over TLS", func() {
 		}
 		Expect(client.IgnoreNotFound(K8s.Delete(ctx, lease.DeepCopy()))).To(Succeed(), "that of the managers of other specs")
 		Create(ctx, lease)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, lease) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, lease) })
 		follower := newManager(ctx, theManager.binary)
 		follower.flags = append(theManager.flags[:len(theManager.flags):len(theManager.flags)], "--leader-elect=true")
 		DeferCleanup(func() {
@@ -155,22 +155,22 @@ var _ = Describe("Archives over TLS", func() {
 			}
 			return hex.EncodeToString(response.TLS.PeerCertificates[0].AuthorityKeyId)
 		}
-		first := issuer(NewWithT(GinkgoT()), theManager)
-		Expect(issuer(NewWithT(GinkgoT()), follower)).To(Equal(first))
+		first := issuer(Default, theManager)
+		Expect(issuer(Default, follower)).To(Equal(first))
 		Remove(ctx, servingSecret())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			second := issuer(g, theManager)
 			g.Expect(second).NotTo(Equal(first))
 			g.Expect(issuer(g, follower)).To(Equal(second))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(2*time.Minute))
+		}).Should(Succeed())
+	})
 
 	It("work again when the Secret with the authority is not valid or is lost", func(ctx context.Context) {
 		serveTLS(ctx, "--serving-ca-overlap=2s")
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		config := runtimeConfigMap(namespace, s)
-		Get(ctx, NewWithT(GinkgoT()), config)
+		Get(ctx, Default, config)
 		instance := s.instance(namespace, "one")
 		instance.SetFinalizers([]string{operatorsFinalizer})
 		for _, damage := range []func(){
@@ -188,15 +188,15 @@ var _ = Describe("Archives over TLS", func() {
 		} {
 			before := config.Data["ca.crt"]
 			damage()
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, config)
 				g.Expect(config.Data["ca.crt"]).NotTo(Equal(before))
 				downloads(g, config)
-			}).WithContext(ctx).Should(Succeed())
+			}).Should(Succeed())
 		}
 		Patch(ctx, instance, `{"metadata":{"finalizers":null}}`)
 		Remove(ctx, instance)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("are trusted in all namespaces that the manager may write to, although another one is excluded", func(ctx context.Context) {
 		serveTLS(ctx, "--serving-ca-overlap=2s")
@@ -210,20 +210,20 @@ var _ = Describe("Archives over TLS", func() {
 		Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: excluded}}, `{"metadata":{"annotations":{"zoscb.ibm.com/managed":"false"}}}`)
 		before := runtimeConfigMap(excluded, s)
 		asManager := theManager.withToken()
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return asManager.Patch(ctx, runtimeConfigMap(excluded, s), merge(`{"data":{"ca.crt":"other"}}`), client.DryRunAll)
-		}).WithContext(ctx).Should(MatchError(ContainSubstring("zoscb.ibm.com/managed")), "the API server knows it")
-		Get(ctx, NewWithT(GinkgoT()), before)
+		}).Should(MatchError(ContainSubstring("zoscb.ibm.com/managed")), "the API server knows it")
+		Get(ctx, Default, before)
 		Remove(ctx, servingSecret())
 		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "zoscb.ibm.com/managed", false)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			config := runtimeConfigMap(namespace, s)
 			Get(ctx, g, config)
 			g.Expect(config.Data["ca.crt"]).NotTo(Equal(before.Data["ca.crt"]))
 			downloads(g, config)
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		after := runtimeConfigMap(excluded, s)
-		Get(ctx, NewWithT(GinkgoT()), after)
+		Get(ctx, Default, after)
 		Expect(after.Data).To(Equal(before.Data))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -50,7 +49,7 @@ func expectSettings(ctx context.Context, settings *corev1.ConfigMap, valid strin
 	if settings != nil {
 		version = settings.ResourceVersion
 	}
-	Eventually(settingsStatus(ctx)).WithContext(ctx).Should(And(HaveKeyWithValue("observedResourceVersion", version), HaveKeyWithValue("valid", valid)))
+	Eventually(ctx, settingsStatus(ctx)).Should(And(HaveKeyWithValue("observedResourceVersion", version), HaveKeyWithValue("valid", valid)))
 }
 
 // removeSettings makes the manager that runs use none.
@@ -69,14 +68,14 @@ func newBroker(name string, spec map[string]any) *unstructured.Unstructured {
 // expectBroker waits for the status of a ZosCloudBroker.
 func expectBroker(ctx context.Context, broker *unstructured.Unstructured, phase string, ready types.GomegaMatcher, message string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, broker)
 		status := &v2beta1.ZosCloudBroker{}
 		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(broker.Object, status)).To(Succeed())
 		g.Expect(status.Status.ObservedGeneration).To(Equal(broker.GetGeneration()))
 		g.Expect(status.Status.Phase).To(Equal(phase))
 		g.Expect(meta.FindStatusCondition(status.Status.Conditions, v2beta2.ConditionReady)).To(And(ready, WithMessage(message)))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func isReady(m *managerProcess) bool {
@@ -92,12 +91,12 @@ var _ = Describe("The manager's settings", func() {
 		GinkgoHelper()
 		oc := newCollection(newNamespace(ctx), "oc", newSample().pinned())
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonSourceForbidden)))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonSourceForbidden)))
 		return oc
 	}
 
 	It("are those of the ConfigMap, in the same process, and wrong ones leave the last good ones", func(ctx context.Context) {
-		DeferCleanup(removeSettings, NodeTimeout(time.Minute))
+		DeferCleanup(removeSettings)
 		serveTLS(ctx)
 		process := theManager.command.Process.Pid
 		authorized := newScraper(ctx, newNamespace(ctx), "prometheus", true)
@@ -107,11 +106,11 @@ var _ = Describe("The manager's settings", func() {
 		Run(ctx, findKubectl(), "wait", "configmap/collection-operator-settings-status", "-n", ManagerNamespace, "--timeout=1m",
 			"--for=jsonpath={.data.observedResourceVersion}="+settings.ResourceVersion)
 		expectSettings(ctx, settings, "true")
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(
+		Expect(settingsStatus(ctx)(Default)).To(And(
 			HaveKeyWithValue("inUse", `{"GOMEMLIMIT":"1GiB","allowed-source-prefixes":"https://archives.example.com/"}`),
 			HaveKeyWithValue("warnings", ContainSubstring("key GOMEMLIMIT has no effect")), HaveKeyWithValue("waiting", "false")))
 		oc := expectForbidden(ctx)
-		Expect(authorized.metrics(ctx, NewWithT(GinkgoT()))).To(haveSeries("settings_valid", nil, Equal("1")))
+		Expect(authorized.metrics(ctx, Default)).To(haveSeries("settings_valid", nil, Equal("1")))
 
 		By("reporting all that is wrong")
 		settings = writeSettings(ctx, map[string]string{"fetch-timeuot": "1s", "allowed-source-prefixes": "everything", "max-kinds-per-namespace": "9000", "storage-dir": "/tmp"})
@@ -120,10 +119,10 @@ var _ = Describe("The manager's settings", func() {
 			ContainSubstring("key fetch-timeuot: there is no such setting"), ContainSubstring(`key allowed-source-prefixes: invalid argument "everything"`),
 			ContainSubstring("--max-kinds-per-namespace must be at least 1, and --max-kinds at least that"),
 			ContainSubstring("key storage-dir: it cannot be changed while the manager runs"))
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(
+		Expect(settingsStatus(ctx)(Default)).To(And(
 			HaveKeyWithValue("message", all), HaveKeyWithValue("inUse", ContainSubstring("archives.example.com"))))
-		Eventually(notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(ConsistOf(And(HavePrefix("the last good settings are used: "), all)))
-		Expect(authorized.metrics(ctx, NewWithT(GinkgoT()))).To(haveSeries("settings_valid", nil, Equal("0")))
+		Eventually(ctx, notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).Should(ConsistOf(And(HavePrefix("the last good settings are used: "), all)))
+		Expect(authorized.metrics(ctx, Default)).To(haveSeries("settings_valid", nil, Equal("0")))
 		expectForbidden(ctx)
 		Expect(theManager.exited).NotTo(BeClosed())
 		Expect(theManager.command.Process.Pid).To(Equal(process))
@@ -138,20 +137,20 @@ var _ = Describe("The manager's settings", func() {
 		By("going back if the manager does not start with new ones")
 		settings = writeSettings(ctx, map[string]string{"metrics-bind-address": "192.0.2.1:8444"})
 		expectSettings(ctx, settings, "false")
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("message", ContainSubstring("the manager did not start with these settings")))
+		Expect(settingsStatus(ctx)(Default)).To(HaveKeyWithValue("message", ContainSubstring("the manager did not start with these settings")))
 		expectForbidden(ctx)
 
 		By("using them when they are correct")
 		settings = writeSettings(ctx, map[string]string{"fetch-timeout": "2s"})
 		expectSettings(ctx, settings, "true")
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(theManager.exited).NotTo(BeClosed())
 		Expect(theManager.command.Process.Pid).To(Equal(process))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("that are wrong from the first start on are waited for", func(ctx context.Context) {
 		theManager.stop()
-		DeferCleanup(removeSettings, NodeTimeout(time.Minute))
+		DeferCleanup(removeSettings)
 		status := configMap(ManagerNamespace, "collection-operator-settings-status")
 		Remove(ctx, status)
 		status.ResourceVersion, status.Data = "", map[string]string{"inUse": "{"} // What cannot be read counts as nothing.
@@ -173,15 +172,15 @@ var _ = Describe("The manager's settings", func() {
 				return response.StatusCode, response.Body.Close()
 			}
 		}
-		Eventually(probe("/healthz")).WithContext(ctx).Should(Equal(http.StatusOK))
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("waiting", "true"))
+		Eventually(ctx, probe("/healthz")).Should(Equal(http.StatusOK))
+		Expect(settingsStatus(ctx)(Default)).To(HaveKeyWithValue("waiting", "true"))
 		Expect(probe("/readyz")()).To(Equal(http.StatusServiceUnavailable))
-		Eventually(notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(ContainElement(HavePrefix("the manager waits for correct settings")))
+		Eventually(ctx, notes(ctx, settings, v2beta2.ReasonSettingsInvalid)).Should(ContainElement(HavePrefix("the manager waits for correct settings")))
 		settings = writeSettings(ctx, elsewhere)
-		Eventually(started).WithContext(ctx).Should(BeClosed())
+		Eventually(ctx, started).Should(BeClosed())
 		expectSettings(ctx, settings, "true")
 		expectForbidden(ctx)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("may be those of a ZosCloudBroker, in which the ConfigMap has precedence", func(ctx context.Context) {
 		broker := newBroker("broker", map[string]any{
@@ -192,48 +191,48 @@ var _ = Describe("The manager's settings", func() {
 		DeferCleanup(func(ctx context.Context) {
 			Remove(ctx, broker)
 			removeSettings(ctx)
-			Eventually(settingsStatus(ctx)).WithContext(ctx).Should(HaveKeyWithValue("inUse", "{}"))
-		}, NodeTimeout(time.Minute))
+			Eventually(ctx, settingsStatus(ctx)).Should(HaveKeyWithValue("inUse", "{}"))
+		})
 		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used; without effect: spec.storage, which the workload of the manager has")
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"galaxy-url":"https://hub.example.com","zap-log-level":"debug"}`))
+		Expect(settingsStatus(ctx)(Default)).To(HaveKeyWithValue("inUse", `{"galaxy-url":"https://hub.example.com","zap-log-level":"debug"}`))
 
 		By("letting the ConfigMap win")
 		settings := writeSettings(ctx, map[string]string{"galaxyURL": "https://other.example.com"})
 		expectSettings(ctx, settings, "true")
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(HaveKeyWithValue("inUse", `{"galaxyURL":"https://other.example.com","zap-log-level":"debug"}`))
+		Expect(settingsStatus(ctx)(Default)).To(HaveKeyWithValue("inUse", `{"galaxyURL":"https://other.example.com","zap-log-level":"debug"}`))
 
 		By("reporting what is wrong, and keeping the phase that clients need")
 		Remove(ctx, settings)
 		Patch(ctx, broker, `{"spec":{"galaxyConfig":{"galaxyURL":"ftp://hub.example.com"}}}`)
 		expectBroker(ctx, broker, "Successful", ConditionFalse(), "the last good settings are used: --galaxy-url must be an http or https address")
-		Expect(settingsStatus(ctx)(NewWithT(GinkgoT()))).To(And(HaveKeyWithValue("valid", "false"), HaveKeyWithValue("inUse", ContainSubstring("debug"))))
-		Eventually(notes(ctx, broker, v2beta2.ReasonSettingsInvalid)).WithContext(ctx).Should(HaveLen(1))
+		Expect(settingsStatus(ctx)(Default)).To(And(HaveKeyWithValue("valid", "false"), HaveKeyWithValue("inUse", ContainSubstring("debug"))))
+		Eventually(ctx, notes(ctx, broker, v2beta2.ReasonSettingsInvalid)).Should(HaveLen(1))
 
 		By("using only the oldest")
 		second := newBroker("second", map[string]any{})
 		Create(ctx, second)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, second) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, second) })
 		expectBroker(ctx, second, "Failed", ConditionFalse(), `ZosCloudBroker "broker" is older`)
 		Patch(ctx, broker, `{"spec":{"logLevel":"loud","galaxyConfig":null}}`)
 		expectBroker(ctx, broker, "Successful", ConditionTrue(), "the settings are used; without effect: spec.logLevel, which is none of trace, debug, info, warn and error; spec.storage")
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("reach two managers one after the other", func(ctx context.Context) {
-		DeferCleanup(removeSettings, NodeTimeout(time.Minute)) // When the usual manager runs again.
+		DeferCleanup(removeSettings) // When the usual manager runs again.
 		pair := startPair(ctx)
 		settings := writeSettings(ctx, elsewhere)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			// The first may have become ready, and the second have ended after that, between two questions.
 			if !isReady(pair.managers[0]) && !isReady(pair.managers[1]) && !isReady(pair.managers[0]) {
 				StopTrying("no manager is ready").Now()
 			}
 			g.Expect(settingsStatus(ctx)(g)).To(HaveKeyWithValue("observedResourceVersion", settings.ResourceVersion))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		expectSettings(ctx, settings, "true")
 		expectForbidden(ctx)
 		for _, m := range pair.managers {
 			Expect(strings.Count(m.log(), "starting again with new settings")).To(Equal(1))
 			Expect(m.exited).NotTo(BeClosed())
 		}
-	}, NodeTimeout(2*time.Minute))
+	})
 })

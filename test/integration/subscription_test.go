@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"fmt"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -60,10 +59,10 @@ func subOperatorConfigsFor(ctx context.Context, subscription client.Object) func
 // expectMade waits for the one SubOperatorConfig that was made for a Subscription.
 func expectMade(ctx context.Context, subscription client.Object) *v2beta2.SubOperatorConfig {
 	GinkgoHelper()
-	Eventually(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(HaveLen(1))
-	soc := subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))[0]
+	Eventually(ctx, subOperatorConfigsFor(ctx, subscription)).Should(HaveLen(1))
+	soc := subOperatorConfigsFor(ctx, subscription)(Default)[0]
 	Expect(soc.Spec.Install).To(Equal(v2beta2.InstallOLM))
-	Eventually(notes(ctx, subscription, v2beta2.ReasonSucceeded)).WithContext(ctx).
+	Eventually(ctx, notes(ctx, subscription, v2beta2.ReasonSucceeded)).
 		Should(ContainElement(ContainSubstring("SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)))
 	return &soc
 }
@@ -72,14 +71,14 @@ func expectMade(ctx context.Context, subscription client.Object) *v2beta2.SubOpe
 func withoutDefault(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
 	GinkgoHelper()
 	oc := importSample(ctx, namespace, s)
-	Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeFalse())
+	Eventually(ctx, Gone(ctx, defaultSOC(oc))).Should(BeFalse())
 	Remove(ctx, defaultSOC(oc))
-	Eventually(Gone(ctx, defaultSOC(oc))).WithContext(ctx).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, defaultSOC(oc))).Should(BeTrue())
 	return oc
 }
 
 var _ = Describe("A Subscription that a person made", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("gets a SubOperatorConfig, which goes with it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -95,23 +94,23 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		By("deleting the Subscription, without the ClusterServiceVersion that came of it")
 		installCSV(ctx, namespace, s, "")
 		csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: subscription.Spec.StartingCSV}}
-		Consistently(Gone(ctx, csv)).WithContext(ctx).Should(BeFalse())
-		Eventually(recordedMethods(ctx, soc)).WithContext(ctx).Should(ConsistOf(v2beta2.InstallOLM))
+		Consistently(ctx, Gone(ctx, csv)).Should(BeFalse())
+		Eventually(ctx, recordedMethods(ctx, soc)).Should(ConsistOf(v2beta2.InstallOLM))
 		Remove(ctx, subscription)
-		Eventually(Gone(ctx, csv)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-		Consistently(Gone(ctx, soc)).WithContext(ctx).Should(BeTrue())
-		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeFalse(), "the CRDs stay")
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+		Consistently(ctx, Gone(ctx, soc)).Should(BeTrue())
+		Expect(Gone(ctx, customResourceDefinition(s.crdName()))(Default)).To(BeFalse(), "the CRDs stay")
+	})
 
 	It("needs none where one is", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		importSample(ctx, namespace, s)
 		subscription := newSubscription(namespace, s)
 		Create(ctx, subscription)
-		Consistently(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
-		Expect(notes(ctx, subscription, v2beta2.ReasonMappingConflict)(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Consistently(ctx, subOperatorConfigsFor(ctx, subscription)).Should(BeEmpty())
+		Expect(notes(ctx, subscription, v2beta2.ReasonMappingConflict)(Default)).To(BeEmpty())
+	})
 
 	It("for what is no collection, or from another catalog, is left alone", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -121,11 +120,11 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		unknown := newSubscription(namespace, s)
 		unknown.Name, unknown.Spec.Package = "unknown", "it-nothing-operator"
 		Create(ctx, elsewhere, unknown)
-		Eventually(notes(ctx, unknown, v2beta2.ReasonCollectionNotFound)).WithContext(ctx).
+		Eventually(ctx, notes(ctx, unknown, v2beta2.ReasonCollectionNotFound)).
 			Should(ConsistOf(ContainSubstring("no imported OperatorCollection provides package \"it-nothing-operator\"")))
 		Expect(eventReasons(ctx, elsewhere)).To(BeEmpty())
-		Expect(subOperatorConfigsFor(ctx, elsewhere)(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Expect(subOperatorConfigsFor(ctx, elsewhere)(Default)).To(BeEmpty())
+	})
 
 	It("in another namespace says once whose consent is missing, and gets no endpoints with it", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -133,22 +132,22 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		subscription := newSubscription(other, s)
 		Create(ctx, subscription)
 		refused := notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)
-		Eventually(refused).WithContext(ctx).Should(ConsistOf(And(
+		Eventually(ctx, refused).Should(ConsistOf(And(
 			ContainSubstring("annotate namespace %q with %s: %s", other, consentAnnotation, namespace),
 			ContainSubstring("kind: SubOperatorConfig, metadata: {namespace: %s, name: oc-%s}", namespace, other),
 		)))
 		Patch(ctx, subscription, `{"metadata":{"labels":{"touched":"true"}}}`)
 		Patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
-		Consistently(refused).WithContext(ctx).Should(HaveLen(1))
-		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
+		Consistently(ctx, refused).Should(HaveLen(1))
+		Expect(subOperatorConfigsFor(ctx, subscription)(Default)).To(BeEmpty())
 
 		By("consenting")
 		allowMapping(ctx, other, namespace)
 		soc := expectMade(ctx, subscription)
 		Expect(soc.Namespace).To(Equal(namespace))
 		Expect(soc.Spec.Mapping).To(Equal([]v2beta2.NamespaceMapping{{Namespace: other, ZosEndpoints: &[]v2beta2.EndpointMapping{}}}))
-		Expect(Gone(ctx, defaultSOC(oc))(NewWithT(GinkgoT()))).To(BeFalse(), "the default goes on in its own namespace")
-	}, NodeTimeout(2*time.Minute))
+		Expect(Gone(ctx, defaultSOC(oc))(Default)).To(BeFalse(), "the default goes on in its own namespace")
+	})
 
 	It("in another namespace does not get the credentials of dependencies by itself", func(ctx context.Context) {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -157,19 +156,19 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "galaxy"}
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		subscription := newSubscription(other, s)
 		Create(ctx, subscription)
-		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)).WithContext(ctx).
+		Eventually(ctx, notes(ctx, subscription, v2beta2.ReasonMappingNotAllowed)).
 			Should(ConsistOf(ContainSubstring("which only a user of namespace %q may do", namespace)))
-		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
+		Expect(subOperatorConfigsFor(ctx, subscription)(Default)).To(BeEmpty())
 
 		By("creating what the event says")
 		soc := newSOC(namespace, "oc-"+other, "oc")
 		soc.Spec.Mapping = mapTo(other)
 		Create(ctx, soc)
-		Consistently(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Consistently(ctx, subOperatorConfigsFor(ctx, subscription)).Should(BeEmpty())
+	})
 
 	It("gets the collection whose version it starts with", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -178,23 +177,23 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		next.version = "1.1.0"
 		newer := newCollection(namespace, "newer", next.pinned())
 		Create(ctx, newer)
-		Eventually(Condition(ctx, newer, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(Gone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Condition(ctx, newer, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(newer))).Should(BeFalse())
 		Remove(ctx, defaultSOC(newer))
-		Eventually(Gone(ctx, defaultSOC(newer))).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, defaultSOC(newer))).Should(BeTrue())
 
 		subscription := newSubscription(namespace, s)
 		Create(ctx, subscription)
 		Expect(expectMade(ctx, subscription).Spec.OperatorCollection).To(Equal("oc"))
 		Remove(ctx, subscription)
-		Eventually(subOperatorConfigsFor(ctx, subscription)).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, subOperatorConfigsFor(ctx, subscription)).Should(BeEmpty())
 
 		By("starting with none in particular: the newest")
 		latest := newSubscription(namespace, s)
 		latest.Spec.StartingCSV = ""
 		Create(ctx, latest)
 		Expect(expectMade(ctx, latest).Spec.OperatorCollection).To(Equal("newer"))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("beside an operator that runs without OLM says that there is one", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -204,10 +203,10 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		importSample(ctx, namespace, s)
 		subscription := newSubscription(namespace, s)
 		Create(ctx, subscription)
-		Eventually(notes(ctx, subscription, v2beta2.ReasonMappingConflict)).WithContext(ctx).
+		Eventually(ctx, notes(ctx, subscription, v2beta2.ReasonMappingConflict)).
 			Should(ConsistOf(ContainSubstring(`SubOperatorConfig "direct" in namespace %q runs this operator without OLM`, namespace)))
-		Expect(subOperatorConfigsFor(ctx, subscription)(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Expect(subOperatorConfigsFor(ctx, subscription)(Default)).To(BeEmpty())
+	})
 
 	It("that was deleted while the manager was away leaves no SubOperatorConfig, unless that has a purpose of its own", func(ctx context.Context) {
 		first, second, third, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
@@ -224,8 +223,8 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 			Remove(ctx, subscription)
 		}
 		theManager.start(ctx)
-		Eventually(Gone(ctx, abandoned)).WithContext(ctx).Should(BeTrue())
-		Consistently(Gone(ctx, direct)).WithContext(ctx).Should(BeFalse())
-		Consistently(Gone(ctx, elsewhere)).WithContext(ctx).Should(BeFalse())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, abandoned)).Should(BeTrue())
+		Consistently(ctx, Gone(ctx, direct)).Should(BeFalse())
+		Consistently(ctx, Gone(ctx, elsewhere)).Should(BeFalse())
+	})
 })

@@ -43,7 +43,7 @@ func TestIntegration(t *testing.T) {
 		t.Skip(lacking)
 	}
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(time.Minute)
+	SetDefaultEventuallyTimeout(ImportTimeout)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
 	SetDefaultConsistentlyPollingInterval(100 * time.Millisecond)
@@ -80,14 +80,14 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 		theManager.stop()
 		theManager.checkLog()
 	})
-}, NodeTimeout(5*time.Minute))
+})
 
 var _ = AfterEach(func(ctx context.Context) {
 	if CurrentSpecReport().Failed() {
 		AddReportEntry("the manager's log of this spec", theManager.logSince(CurrentSpecReport().StartTime))
 		theManager.start(ctx) // A spec that stopped it would else fail the next ones.
 	}
-}, NodeTimeout(time.Minute))
+})
 
 var _ = ReportAfterSuite("times", func(report Report) {
 	fmt.Printf("\nTimes with Kubernetes %s\n\n%s", kubernetesVersion, Times(report))

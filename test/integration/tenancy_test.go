@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -49,21 +48,21 @@ func mapTo(namespaces ...string) []v2beta2.NamespaceMapping {
 // setMapping replaces a SubOperatorConfig's mapping.
 func setMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespaces ...string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, soc)
 		soc.Spec.Mapping = mapTo(namespaces...)
 		g.Expect(K8s.Update(ctx, soc)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // setEnvironment replaces the environment that a SubOperatorConfig gives to the pods.
 func setEnvironment(ctx context.Context, soc *v2beta2.SubOperatorConfig, variables ...corev1.EnvVar) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, soc)
 		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: variables}
 		g.Expect(K8s.Update(ctx, soc)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // notes are what the events about an object with this reason say.
@@ -85,21 +84,21 @@ func notes(ctx context.Context, object client.Object, reason string) func(Gomega
 func setRunning(ctx context.Context, thing *unstructured.Unstructured, status string) {
 	GinkgoHelper()
 	conditions := []any{map[string]any{"type": "Running", "status": status, "reason": "Running"}}
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, thing)
 		g.Expect(unstructured.SetNestedSlice(thing.Object, conditions, "status", "conditions")).To(Succeed())
 		g.Expect(K8s.Status().Update(ctx, thing)).To(Succeed())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 // expectOperatorOf waits until the operator in a namespace was made for a SubOperatorConfig.
 func expectOperatorOf(ctx context.Context, namespace string, s *sample, soc client.Object) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		d := deployment(namespace, s.operator())
 		Get(ctx, g, d)
 		g.Expect(d.Annotations).To(HaveKeyWithValue("zoscb.ibm.com/suboperatorconfig", soc.GetNamespace()+"/"+soc.GetName()))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("Mapping another namespace", func() {
@@ -114,22 +113,22 @@ var _ = Describe("Mapping another namespace", func() {
 		By("refusing it without, and serving the own namespace nevertheless")
 		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation+": "+own, false)
 		refusal := seen(ctx, soc)
-		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage(`"` + other + `"`))
-		Eventually(Gone(ctx, deployment(own, s.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Expect(Condition(ctx, soc, v2beta2.ConditionReady)(Default)).To(WithMessage(`"` + other + `"`))
+		Eventually(ctx, Gone(ctx, deployment(own, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 		makeAvailable(ctx, own, s.operator())
 		ExpectFailure(ctx, oc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 		allowMapping(ctx, other, "somebody-else", own+"-not")
-		Consistently(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		Consistently(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
 		attack.Repelled("Tenancy", "map a namespace that consents to others only", "nothing is made there", refusal)
 
 		By("installing there once it consents")
 		allowMapping(ctx, other, "somebody-else", own)
-		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, soc)
 		ExpectReady(ctx, oc)
@@ -150,24 +149,24 @@ var _ = Describe("Mapping another namespace", func() {
 		By("removing the operator when the consent is withdrawn, but neither custom resources nor CRDs")
 		Create(ctx, s.instance(other, "one"), s.instance(other, "two"))
 		allowMapping(ctx, other)
-		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
 		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, consentAnnotation, false)
-		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).
 			Should(ConsistOf(And(HavePrefix(`2 custom resources stay in namespace "`+other+`"`), ContainSubstring(other+"/one"))))
-		Get(ctx, NewWithT(GinkgoT()), s.instance(other, "one"))
-		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
-		Get(ctx, NewWithT(GinkgoT()), deployment(own, operator))
+		Get(ctx, Default, s.instance(other, "one"))
+		Get(ctx, Default, customResourceDefinition(s.crdName()))
+		Get(ctx, Default, deployment(own, operator))
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: s.clusterRole(other)}}
-		Expect(Gone(ctx, role)(NewWithT(GinkgoT()))).To(BeTrue())
-		Eventually(func(g Gomega) {
+		Expect(Gone(ctx, role)(Default)).To(BeTrue())
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Inventory).To(HaveLen(9))
 			g.Expect(soc.Status.Installations).To(HaveLen(1))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		attack.Repelled("Tenancy", "stay in a namespace after its consent was withdrawn", "the operator, its keys and its permissions are removed", seen(ctx, soc))
 		Remove(ctx, s.instance(other, "one"))
 		Remove(ctx, s.instance(other, "two"))
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("lets it use the endpoints and credentials of the SubOperatorConfig's namespace alone", attack.Label, func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -186,11 +185,11 @@ var _ = Describe("Mapping another namespace", func() {
 		Create(ctx, newSOC(own, "soc", "oc", mapTo(other)...))
 		importSample(ctx, own, s)
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: s.operator() + "-endpoints"}}
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, secret)
 			g.Expect(string(secret.Data["lpar1_key"])).To(Equal(key))
 			g.Expect(string(secret.Data["lpar1_known_hosts"])).To(ContainSubstring(strings.TrimSpace(ours.hostKey())))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Expect(string(secret.Data["lpar1_vars.yaml"])).To(ContainSubstring("IN-" + strings.ToUpper(own)))
 		for name, value := range secret.Data {
 			Expect(name).NotTo(HavePrefix("lpar2"))
@@ -201,14 +200,14 @@ var _ = Describe("Mapping another namespace", func() {
 		version := secret.ResourceVersion
 		Patch(ctx, foreign, `{"spec":{"variables":["a: b"]}}`)
 		Remove(ctx, onlyForeign)
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			Get(ctx, g, secret)
 			g.Expect(secret.ResourceVersion).To(Equal(version))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		attack.Repelled("Tenancy", "get at the endpoints and keys of a mapped namespace, or change the mapper's from there",
 			"endpoints and keys come from the SubOperatorConfig's namespace alone",
 			fmt.Sprintf("the Secret holds %s; it stays as it is", strings.Join(slices.Sorted(maps.Keys(secret.Data)), ", ")))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("reads no Secret of it: not through a variable of the pods' environment", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -225,18 +224,18 @@ var _ = Describe("Mapping another namespace", func() {
 
 		By("not harming the operator that runs there already")
 		setEnvironment(ctx, soc)
-		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, soc)
 		setEnvironment(ctx, soc, loot)
 		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" must not read a Secret`, false)
-		Consistently(func(g Gomega) {
+		Consistently(ctx, func(g Gomega) {
 			d := deployment(other, s.operator())
 			Get(ctx, g, d)
 			g.Expect(d.DeletionTimestamp).To(BeNil())
 			g.Expect(d.Spec.Template.Spec.Containers[0].Env).NotTo(ContainElement(HaveField("Name", "LOOT")))
-		}).WithContext(ctx).Should(Succeed())
-	}, NodeTimeout(2*time.Minute))
+		}).Should(Succeed())
+	})
 
 	It("ends with it: a mapped namespace that is deleted does not keep the others from being served", func(ctx context.Context) {
 		own, s := newNamespace(ctx), newSample()
@@ -248,20 +247,20 @@ var _ = Describe("Mapping another namespace", func() {
 		Create(ctx, soc)
 		oc := importSample(ctx, own, s)
 		for _, namespace := range []string{own, other.Name} {
-			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 			makeAvailable(ctx, namespace, s.operator())
 		}
 		ExpectReady(ctx, oc)
 		Remove(ctx, other)
-		Eventually(Gone(ctx, other)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, other)).Should(BeTrue())
 		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, other.Name, false)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		setMapping(ctx, soc, own)
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 var _ = Describe("Several SubOperatorConfigs", func() {
@@ -277,9 +276,9 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 			ExpectReady(ctx, soc)
 		}
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.SubOperatorConfigMappingStatus).To(HaveLen(2))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("that want the same namespace: the oldest wins, whoever has it now, and a younger one takes over", func(ctx context.Context) {
 		one, two, shared, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
@@ -307,7 +306,7 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 			makeAvailable(ctx, namespace, s.operator())
 		}
 		ExpectReady(ctx, ocOne)
-		Get(ctx, NewWithT(GinkgoT()), younger)
+		Get(ctx, Default, younger)
 		Expect(younger.Status.Inventory).To(BeEmpty())
 
 		By("getting it back when the older one does not map it any more")
@@ -322,11 +321,11 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		setMapping(ctx, oldest, one, shared)
 		expectOperatorOf(ctx, shared, s, oldest)
 		Remove(ctx, oldest)
-		Eventually(Gone(ctx, oldest)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oldest)).Should(BeTrue())
 		expectOperatorOf(ctx, shared, s, younger)
 		makeAvailable(ctx, shared, s.operator())
 		ExpectReady(ctx, ocTwo)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("that want the same namespace: the oldest wins, also when its collection is imported last", func(ctx context.Context) {
 		one, two, shared, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
@@ -343,7 +342,7 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		importSample(ctx, one, s)
 		ExpectFailure(ctx, younger, v2beta2.ReasonMappingConflict, `"oldest" in namespace "`+one+`"`, false)
 		expectOperatorOf(ctx, shared, s, oldest)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("take namespaces out of the mapping, down to none, but not under a playbook that runs", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -352,7 +351,7 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		Create(ctx, soc)
 		oc := importSample(ctx, own, s)
 		for _, namespace := range []string{own, other} {
-			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 			makeAvailable(ctx, namespace, s.operator())
 		}
 		ExpectReady(ctx, oc)
@@ -363,32 +362,32 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		By("waiting for it")
 		setMapping(ctx, soc, own)
 		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, other+"/one", false)
-		Consistently(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Consistently(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Installations).To(ContainElement(And(HaveField("Namespace", other), HaveField("RemovalTime", Not(BeNil())))))
 
 		By("going when it has ended")
 		setRunning(ctx, thing, "False")
-		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
 		ExpectReady(ctx, oc)
-		Eventually(notes(ctx, soc, v2beta2.ReasonInstancesExist)).WithContext(ctx).Should(ConsistOf(HavePrefix("1 custom resources stay in namespace")))
-		Get(ctx, NewWithT(GinkgoT()), thing)
-		Get(ctx, NewWithT(GinkgoT()), deployment(own, s.operator()))
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ConsistOf(HavePrefix("1 custom resources stay in namespace")))
+		Get(ctx, Default, thing)
+		Get(ctx, Default, deployment(own, s.operator()))
 
 		By("leaving nothing but itself when nothing is mapped")
 		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
-		Eventually(func() []string { return madeIn(ctx, own) }).WithContext(ctx).Should(ConsistOf("SubOperatorConfig/soc"))
-		Get(ctx, NewWithT(GinkgoT()), customResourceDefinition(s.crdName()))
-		Eventually(func(g Gomega) []v2beta2.InstallationStatus {
+		Eventually(ctx, func() []string { return madeIn(ctx, own) }).Should(ConsistOf("SubOperatorConfig/soc"))
+		Get(ctx, Default, customResourceDefinition(s.crdName()))
+		Eventually(ctx, func(g Gomega) []v2beta2.InstallationStatus {
 			Get(ctx, g, soc)
 			return soc.Status.Installations
-		}).WithContext(ctx).Should(BeEmpty())
+		}).Should(BeEmpty())
 		ExpectReady(ctx, soc)
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Inventory).To(BeEmpty())
 		Remove(ctx, thing)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("lose a namespace also while another one cannot be served", func(ctx context.Context) {
 		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -396,14 +395,14 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
 		Create(ctx, soc)
 		importSample(ctx, own, s)
-		Eventually(Gone(ctx, deployment(other, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: s.operator() + "-runtime"}}
 		Patch(ctx, config, `{"metadata":{"annotations":{"zoscb.ibm.com/suboperatorconfig":null}}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, config.Name, false)
 		allowMapping(ctx, other)
-		Eventually(func() []string { return madeIn(ctx, other) }).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
 		Remove(ctx, config)
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("A collection that belongs to another namespace", func() {
@@ -412,7 +411,7 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		ocOwner := installSample(ctx, owner, s)
 		spec := s.pinned()
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, owner))
 
 		By("refusing a version that the owner does not have")
@@ -431,12 +430,12 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		attack.Repelled("Tenancy", "publish another namespace's version with other content", "the CRDs are not touched, nothing is installed", seen(ctx, oc))
 		Expect(madeIn(ctx, guest)).To(BeEmpty())
 		version := crd.ResourceVersion
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 
 		By("taking the same content, from wherever")
 		changeSpec(ctx, oc, spec)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		makeAvailable(ctx, guest, s.operator())
 		ExpectReady(ctx, oc)
 
@@ -445,17 +444,17 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		s.variables = "{name: colour, displayName: Colour, type: string}"
 		changeSpec(ctx, ocOwner, s.pinned())
 		makeReadyAgain(ctx, ocOwner, s, "1.1.0")
-		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
 
 		By("keeping it when the owner goes")
 		removeCollections(ctx, owner)
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"once more"}}}`)
-		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
+		Get(ctx, Default, crd)
 		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, owner))
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("changes hands when an administrator says so", func(ctx context.Context) {
 		owner, heir, s := newNamespace(ctx), newNamespace(ctx), newSample()
@@ -467,17 +466,17 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		crd := customResourceDefinition(s.crdName())
 		Patch(ctx, crd, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, claimAnnotation, heir))
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("2.0.0")))
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("2.0.0")))
+		Get(ctx, Default, crd)
 		Expect(crd.Annotations).To(HaveKeyWithValue(claimAnnotation, heir))
 		Patch(ctx, ocOwner, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Consistently(Condition(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, ocOwner, v2beta2.ConditionImported)).Should(ConditionTrue())
 
 		By("binding the former owner from then on")
 		s.version = "3.0.0"
 		changeSpec(ctx, ocOwner, s.pinned())
 		ExpectFailure(ctx, ocOwner, v2beta2.ReasonCollectionClaimed, heir, false)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("has one content per version inside a namespace", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -488,17 +487,17 @@ var _ = Describe("A collection that belongs to another namespace", func() {
 		Create(ctx, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonVersionConflict, `"oc" has version 1.0.0`, false)
 		ExpectReady(ctx, first)
-		Expect(Gone(ctx, defaultSOC(second))(NewWithT(GinkgoT()))).To(BeTrue())
+		Expect(Gone(ctx, defaultSOC(second))(Default)).To(BeTrue())
 		attack.Repelled("Tenancy", "publish a version that the namespace has with other content", "the first stays as it is", seen(ctx, second))
 
 		By("healing under another version")
 		forged.version = "1.0.1"
 		afterwards(ctx, defaultSOC(first))
 		changeSpec(ctx, second, forged.pinned())
-		Eventually(Condition(ctx, second, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, second, v2beta2.ConditionImported)).Should(ConditionTrue())
 		ExpectFailure(ctx, second, v2beta2.ReasonMappingConflict, `"oc-soc"`, false)
 		ExpectReady(ctx, first)
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("A kind that another collection has", func() {
@@ -508,14 +507,14 @@ var _ = Describe("A kind that another collection has", func() {
 		rival := *newSample()
 		rival.kind = s.kind
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		version := crd.ResourceVersion
 		second := newCollection(namespace, "second", rival.pinned())
 		Create(ctx, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonKindClash, "PerCollection", false)
-		Expect(Condition(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+		Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).To(And(
 			WithMessage(s.crdName()), WithMessage("collection "+domain+"/"+s.name)))
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 		ExpectReady(ctx, first)
 		attack.Repelled("Tenancy", "claim a kind that another collection has", "its CRD is not touched", seen(ctx, second))
@@ -523,14 +522,14 @@ var _ = Describe("A kind that another collection has", func() {
 
 		By("created anew with an API group of its own, naming the permissions that this takes")
 		Remove(ctx, second)
-		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
 		second = newCollection(namespace, "second", rival.pinned())
 		second.Spec.APIGroup = v2beta2.APIGroupPerCollection
 		Create(ctx, second)
 		group := rival.name + "." + domain + "." + SharedGroup
 		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
-		message := lacking(ctx, second)(NewWithT(GinkgoT()))
-		Expect(Gone(ctx, deployment(namespace, rival.operator()))(NewWithT(GinkgoT()))).To(BeTrue())
+		message := lacking(ctx, second)(Default)
+		Expect(Gone(ctx, deployment(namespace, rival.operator()))(Default)).To(BeTrue())
 
 		By("saying so also when it cannot be deleted without them")
 		Remove(ctx, second)
@@ -538,13 +537,13 @@ var _ = Describe("A kind that another collection has", func() {
 		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
 		PatchIfFound(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
-		Eventually(Gone(ctx, second)).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, second)).WithTimeout(RemovalTimeout).Should(BeTrue())
 
 		By("working with them")
 		second = newCollection(namespace, "second", rival.pinned())
 		second.Spec.APIGroup = v2beta2.APIGroupPerCollection
 		Create(ctx, second)
-		Eventually(Gone(ctx, deployment(namespace, rival.operator()))).WithContext(ctx).WithTimeout(75 * time.Second).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, rival.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 		makeAvailable(ctx, namespace, rival.operator())
 		ExpectReady(ctx, second)
 		ExpectReady(ctx, first)
@@ -554,7 +553,7 @@ var _ = Describe("A kind that another collection has", func() {
 		Remove(ctx, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonInstancesExist, s.kind+" "+namespace+"/one", false)
 		Remove(ctx, same)
-		Eventually(Gone(ctx, second)).WithContext(ctx).Should(BeTrue())
-		Get(ctx, NewWithT(GinkgoT()), thing)
-	}, NodeTimeout(5*time.Minute))
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
+		Get(ctx, Default, thing)
+	})
 })

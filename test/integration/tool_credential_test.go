@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -63,7 +62,7 @@ var _ = Describe("A credential", func() {
 		first.Spec.CredentialName, second.Spec.CredentialName = "made", "theirs"
 		Create(ctx, first, second)
 		installSample(ctx, namespace, s)
-		Eventually(func(g Gomega) map[string]string {
+		Eventually(ctx, func(g Gomega) map[string]string {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 			Get(ctx, g, secret)
 			texts := map[string]string{}
@@ -71,8 +70,8 @@ var _ = Describe("A credential", func() {
 				texts[name] = string(value)
 			}
 			return texts
-		}).WithContext(ctx).Should(And(
+		}).Should(And(
 			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_passphrase", "open sesame"), HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"MINE"`)),
 			HaveKeyWithValue("lpar2_key", theirs), HaveKeyWithValue("lpar2_vars.yaml", ContainSubstring(`"THEIRS"`))))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

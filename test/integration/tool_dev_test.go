@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -55,7 +54,7 @@ var _ = Describe("kubectl collection dev", func() {
 
 		By("refusing a namespace that is not for development")
 		session := startTool(toolBinary(), args...)
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+		Eventually(ctx, session).Should(gexec.Exit(2))
 		Expect(string(session.Err.Contents())).To(ContainSubstring("kubectl annotate namespace " + namespace + " zoscb.ibm.com/allow-development=true"))
 		Expect(TryPatch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, `{"metadata":{"annotations":{"zoscb.ibm.com/allow-development":"true"}}}`)).To(Succeed())
 
@@ -63,24 +62,24 @@ var _ = Describe("kubectl collection dev", func() {
 		oc := newCollection(namespace, s.name+"-dev", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
 		Create(ctx, oc)
 		session = startTool(toolBinary(), args...)
-		Eventually(session.Err).WithContext(ctx).Should(gbytes.Say("was not created by this command"))
+		Eventually(ctx, session.Err).Should(gbytes.Say("was not created by this command"))
 		session.Interrupt()
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 		Remove(ctx, oc)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 
 		By("installing it")
 		session = startTool(toolBinary(), args...)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
 		mine := s.ownInstance(namespace, "mine")
-		Eventually(func(g Gomega) any {
+		Eventually(ctx, func(g Gomega) any {
 			Get(ctx, g, mine)
 			return mine.Object["spec"].(map[string]any)["size"]
-		}).WithContext(ctx).Should(BeEquivalentTo(4))
+		}).Should(BeEquivalentTo(4))
 		reportRun(ctx, mine, "Succeeded", runOf("1", "Succeeded", ""))
-		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say(`Succeeded: run 1, after 7s\nDone after .*\n\nWaiting for a change`))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, session.Out).Should(gbytes.Say(`Succeeded: run 1, after 7s\nDone after .*\n\nWaiting for a change`))
+		Get(ctx, Default, oc)
 		Expect(oc.Spec.SkipSignatureVerification).To(BeFalse())
 		uid := mine.GetUID()
 
@@ -88,41 +87,41 @@ var _ = Describe("kubectl collection dev", func() {
 		s.files = map[string]string{"play.yml": "- {name: Other, hosts: all, gather_facts: false, tasks: [ansible.builtin.raw: 'true']}\n"}
 		before := oc.Status.Artifact.Digest
 		s.writeFolder(folder)
-		Eventually(Field(ctx, oc, "status", "artifact", "digest")).WithContext(ctx).ShouldNot(Equal(before))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, Field(ctx, oc, "status", "artifact", "digest")).ShouldNot(Equal(before))
+		Eventually(ctx, func(g Gomega) {
 			makeAvailable(ctx, namespace, s.operator())
 			g.Expect(annotationOf(ctx, mine, "zoscb.ibm.com/reconcile-requested-at")(g)).NotTo(BeEmpty())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		reportRun(ctx, mine, "Failed", runOf("2", "Failed", `"failure":{"message":"no space"},`))
-		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say(`Failed: run 2, after 7s\n  message  no space\n`))
+		Eventually(ctx, session.Out).Should(gbytes.Say(`Failed: run 2, after 7s\n  message  no space\n`))
 
 		By("saying what is wrong with a folder, and waiting for a repair")
 		working := s.variables
 		s.variables = "{name: size, displayName: Size, type: nonsense}"
 		s.writeFolder(folder)
-		Eventually(session.Err).WithContext(ctx).Should(gbytes.Say(`operator-config.yml:\d+:\d+`))
+		Eventually(ctx, session.Err).Should(gbytes.Say(`operator-config.yml:\d+:\d+`))
 		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 
 		By("installing it anew if the type of a variable has changed")
 		s.variables = strings.Replace(working, "integer, default: 3", "string", 1)
 		s.writeFolder(folder)
 		Expect(os.WriteFile(file, []byte(fmt.Sprintf("apiVersion: %s/v1\nkind: %s\nmetadata: {name: mine}\nspec: {zosendpoint: lpar1, size: large}\n", SharedGroup, s.kind)), 0o600)).To(Succeed())
-		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say("The kinds have changed in a way that needs a new installation"))
-		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say("Removed"))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, session.Out).Should(gbytes.Say("The kinds have changed in a way that needs a new installation"))
+		Eventually(ctx, session.Out).Should(gbytes.Say("Removed"))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		makeAvailable(ctx, namespace, s.operator())
 		mine = s.ownInstance(namespace, "mine")
-		Eventually(Field(ctx, mine, "spec", "size")).WithContext(ctx).Should(Equal("large"))
-		Get(ctx, NewWithT(GinkgoT()), mine)
+		Eventually(ctx, Field(ctx, mine, "spec", "size")).Should(Equal("large"))
+		Get(ctx, Default, mine)
 		Expect(mine.GetUID()).NotTo(Equal(uid))
 		reportRun(ctx, mine, "Succeeded", runOf("3", "Succeeded", ""))
-		Eventually(session.Out).WithContext(ctx).Should(gbytes.Say(`Succeeded: run 3`))
+		Eventually(ctx, session.Out).Should(gbytes.Say(`Succeeded: run 3`))
 
 		By("removing everything")
 		session.Interrupt()
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 		Expect(Gone(ctx, oc)(Default)).To(BeTrue())
 		crd := customResourceDefinition(s.plural() + "." + s.name + "." + domain + "." + SharedGroup)
-		Eventually(Gone(ctx, crd)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, crd)).Should(BeTrue())
+	})
 })

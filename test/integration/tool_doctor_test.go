@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -93,25 +92,25 @@ var _ = Describe("kubectl collection doctor", func() {
 
 		By("with a pod that fails, in a namespace that is mapped, and a credential that is missing")
 		Patch(ctx, lpar1, `{"spec":{"credentialName":"absent"}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			found, _ := doctorFindings(ctx, 1, binary, "oc", "-n", namespace)
 			g.Expect(found).To(ContainElement(And(HavePrefix("error Secret/absent: NotFound"), ContainSubstring(" > SubOperatorConfig/oc-soc"))))
 			g.Expect(found).NotTo(ContainElement(HavePrefix("error SubOperatorConfig/")))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		runTool(ctx, 1, binary, "doctor", "-A")
 		runTool(ctx, 2, binary, "doctor", "absent", "-n", namespace)
 
 		By("for a user who may read no more than the custom resources")
 		allow(ctx, namespace, "resource-reader", rbacv1.PolicyRule{APIGroups: []string{SharedGroup}, Resources: []string{"*"}, Verbs: []string{"list"}})
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			session := startTool(binary, "doctor", "-o", "json", "-n", namespace, "--as=resource-reader")
-			g.Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
-		}).WithContext(ctx).Should(Succeed())
+			g.Eventually(ctx, session).Should(gexec.Exit(1))
+		}).Should(Succeed())
 		found, unread := doctorFindings(ctx, 1, binary, "-n", namespace, "--as=resource-reader")
 		Expect(found).To(ContainElement(bad))
 		Expect(unread).To(ContainElements("you may not read deployments in namespace "+namespace, "you may not read operatorcollections in namespace "+namespace))
 		runTool(ctx, 2, binary, "doctor", "-n", namespace, "--as=nobody")
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 var _ = Describe("kubectl collection must-gather", func() {
@@ -165,5 +164,5 @@ var _ = Describe("kubectl collection must-gather", func() {
 		Expect(err).NotTo(HaveOccurred())
 		Expect(info.Mode().Perm()).To(Equal(os.FileMode(0o600)))
 		runTool(ctx, 2, binary, "must-gather", "-n", namespace, "-o", path)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

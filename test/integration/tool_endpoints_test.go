@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,8 +37,8 @@ var _ = Describe("kubectl collection endpoints", func() {
 		reportRun(ctx, instances[0], "Succeeded", runOf("1", "Succeeded", `"user":"ibmuser",`))
 		reportRun(ctx, instances[2], "Running", runOf("2", "", ""))
 		reportWaiting(ctx, instances[3])
-		Eventually(Condition(ctx, lpar1, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(Condition(ctx, lpar2, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, lpar1, v2beta2.ConditionReachable)).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, lpar2, v2beta2.ConditionReachable)).Should(ConditionTrue())
 
 		out := runTool(ctx, 0, binary, "endpoints", "-n", namespace)
 		Expect(out).To(MatchRegexp(`^NAME +HOST +REACHABLE +LATENCY +KEY +USER +REFUSED +QUEUE +RUNNING +WINDOW +HOLD\n`))
@@ -62,13 +61,13 @@ var _ = Describe("kubectl collection endpoints", func() {
 		allow(ctx, namespace, "endpoint-reader", rbacv1.PolicyRule{
 			APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"zosendpoints"}, Verbs: []string{"list"},
 		})
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			session := startTool(binary, "endpoints", "-n", namespace, "--as=endpoint-reader")
-			g.Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+			g.Eventually(ctx, session).Should(gexec.Exit(0))
 			g.Expect(string(session.Err.Contents())).To(Equal("runs are not counted: you may not list OperatorCollections in namespace " + namespace + "\n"))
 			g.Expect(string(session.Out.Contents())).To(MatchRegexp(`(?m)^lpar1 .* 0 +0/2 +always`))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		runTool(ctx, 2, binary, "endpoints", "-n", namespace, "--as=nobody")
 		runTool(ctx, 2, binary, "endpoints", "absent", "-n", namespace)
-	}, NodeTimeout(3*time.Minute))
+	})
 })

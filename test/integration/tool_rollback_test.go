@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"net/http"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -24,7 +23,7 @@ var _ = Describe("kubectl collection rollback", func() {
 		Create(ctx, oc)
 		makeReadyAgain(ctx, oc, s, "1.0.0")
 		session := startTool(binary, rollback()...)
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
+		Eventually(ctx, session).Should(gexec.Exit(1))
 		Expect(string(session.Err.Contents())).To(ContainSubstring("no version before 1.0.0"))
 		source.publish(newer.archive())
 		Patch(ctx, oc, `{"spec":{"collectionURL":"`+source.url+`?moved"}}`)
@@ -33,27 +32,27 @@ var _ = Describe("kubectl collection rollback", func() {
 		By("showing what it would do")
 		Expect(runTool(ctx, 0, binary, rollback("--dry-run")...)).To(And(
 			MatchRegexp(`(?m)^1\.1\.0 +sha256:[0-9a-f]{12} +20\S+ +Installed +\S+$`), ContainSubstring("Returning from version 1.1.0 to 1.0.0, "+DigestOf(s.archive()))))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Spec.Digest).To(BeEmpty())
 
 		By("doing it")
 		source.answer(http.NotFound)
 		session = startTool(binary, rollback()...)
 		makeReadyAgain(ctx, oc, s, "1.0.0")
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 		Expect(string(session.Out.Contents())).To(And(ContainSubstring("from Git"), ContainSubstring("Succeeded: version 1.0.0 is imported and installed")))
-		Eventually(historyOf(ctx, oc)).WithContext(ctx).Should(HaveExactElements(
+		Eventually(ctx, historyOf(ctx, oc)).Should(HaveExactElements(
 			version(s, v2beta2.VersionInstalled, "kubectl-collection"), HaveField("Version", "1.1.0"), HaveField("Version", "1.0.0")))
 		Expect(runTool(ctx, 0, binary, "status", "oc", "-n", namespace, "-o", "json")).To(ContainSubstring(`"by": "kubectl-collection"`))
 
 		By("going forward with it, while somebody reverts the change")
 		session = startTool(binary, rollback("--to", "1.1.0")...)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, oc)
 			g.Expect(oc.Spec.Digest).To(Equal(DigestOf(newer.archive())))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Patch(ctx, oc, `{"spec":{"digest":"`+DigestOf(s.archive())+`"}}`)
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
+		Eventually(ctx, session).Should(gexec.Exit(1))
 		Expect(string(session.Out.Contents())).To(ContainSubstring("spec.digest was changed again"))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

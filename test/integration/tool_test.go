@@ -42,7 +42,7 @@ func startTool(binary string, args ...string) *gexec.Session {
 func runTool(ctx context.Context, code int, binary string, args ...string) string {
 	GinkgoHelper()
 	session := startTool(binary, args...)
-	Eventually(session).WithContext(ctx).Should(gexec.Exit(code), "%v", args)
+	Eventually(ctx, session).Should(gexec.Exit(code), "%v", args)
 	return string(session.Out.Contents())
 }
 
@@ -133,16 +133,16 @@ var _ = Describe("kubectl collection", func() {
 		allow(ctx, namespace, "reader", rbacv1.PolicyRule{
 			APIGroups: []string{"zoscb.ibm.com"}, Resources: []string{"operatorcollections", "suboperatorconfigs"}, Verbs: []string{"get", "list"},
 		})
-		Eventually(func(g Gomega) string {
+		Eventually(ctx, func(g Gomega) string {
 			session := startTool(binary, "status", "-n", namespace, "--as=reader")
-			g.Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+			g.Eventually(ctx, session).Should(gexec.Exit(0))
 			return string(session.Out.Contents())
-		}).WithContext(ctx).Should(MatchRegexp(`(?m)^   └─ left out +you may not list %s in namespace %s$`, s.plural(), namespace))
+		}).Should(MatchRegexp(`(?m)^   └─ left out +you may not list %s in namespace %s$`, s.plural(), namespace))
 
 		By("and nothing that does not exist")
 		runTool(ctx, 2, binary, "status", "absent", "-n", namespace)
 		runTool(ctx, 2, binary, "status", "-n", namespace, "--as=nobody")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("requests a run and follows it to its end", func(ctx context.Context) {
 		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
@@ -152,24 +152,24 @@ var _ = Describe("kubectl collection", func() {
 		name := s.kind + "/one" // As users write it.
 
 		session := startTool(binary, "rerun", name, "-n", namespace)
-		Eventually(session).WithContext(ctx).Should(gbytes.Say(s.plural() + `\.suboperator\.zoscb\.ibm\.com/one: run requested\n`))
-		Eventually(session).WithContext(ctx).Should(gbytes.Say(`waiting until run 1 has ended\n`))
-		first := annotationOf(ctx, instance, requestedAt)(NewWithT(GinkgoT()))
+		Eventually(ctx, session).Should(gbytes.Say(s.plural() + `\.suboperator\.zoscb\.ibm\.com/one: run requested\n`))
+		Eventually(ctx, session).Should(gbytes.Say(`waiting until run 1 has ended\n`))
+		first := annotationOf(ctx, instance, requestedAt)(Default)
 		Expect(time.Parse(time.RFC3339Nano, first)).To(BeTemporally("~", time.Now(), time.Minute))
 		reportRun(ctx, instance, "Succeeded", runOf("1", "Succeeded", ""))
 		reportRun(ctx, instance, "Running", runOf("2", "", `"currentTask":{"name":"Copy","since":"2026-11-22T09:10:01Z"},`))
-		Eventually(session).WithContext(ctx).Should(gbytes.Say(`Running: run 2, attempt 1, task Copy\n`))
+		Eventually(ctx, session).Should(gbytes.Say(`Running: run 2, attempt 1, task Copy\n`))
 		Expect(session).NotTo(gexec.Exit())
 		reportRun(ctx, instance, "Failed", runOf("2", "Failed", `"nextRetry":"2026-11-22T09:10:17Z","failure":{"message":"non-zero return code","task":"Copy","file":"play.yml","line":3,"returnCode":8,"output":"the reason"},`))
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
+		Eventually(ctx, session).Should(gexec.Exit(1))
 		Expect(session.Out).To(gbytes.Say(`Failed: run 2, after 7s\n  message  non-zero return code\n  task     Copy\n  file     play.yml:3\n  rc       8\n  output   the reason\n  next attempt at 2026-11-22T09:10:17Z\n`))
 
 		By("and again, with success")
 		session = startTool(binary, "rerun", s.plural()+"/one", "-n", namespace)
-		Eventually(annotationOf(ctx, instance, requestedAt)).WithContext(ctx).ShouldNot(Equal(first))
-		Consistently(session).WithContext(ctx).WithTimeout(time.Second).ShouldNot(gexec.Exit(), "the run before does not count")
+		Eventually(ctx, annotationOf(ctx, instance, requestedAt)).ShouldNot(Equal(first))
+		Consistently(ctx, session).WithTimeout(time.Second).ShouldNot(gexec.Exit(), "the run before does not count")
 		reportRun(ctx, instance, "Succeeded", runOf("3", "Succeeded", ""))
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 
 		By("without waiting, and not longer than allowed")
 		runTool(ctx, 0, binary, "rerun", name, "-n", namespace, "--wait=false")
@@ -178,20 +178,20 @@ var _ = Describe("kubectl collection", func() {
 
 		By("unless the user may not watch the resource")
 		allow(ctx, namespace, "requester", rbacv1.PolicyRule{APIGroups: []string{SharedGroup}, Resources: []string{"*"}, Verbs: []string{"get", "patch"}})
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			session := startTool(binary, "rerun", name, "-n", namespace, "--as=requester")
-			g.Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+			g.Eventually(ctx, session).Should(gexec.Exit(2))
 			g.Expect(session.Out).To(gbytes.Say("run requested"))
 			g.Expect(session.Err).To(gbytes.Say(`cannot (list|watch) resource`))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("until the resource is deleted")
 		session = startTool(binary, "rerun", name, "-n", namespace)
-		Eventually(session).WithContext(ctx).Should(gbytes.Say(`run requested\n`))
+		Eventually(ctx, session).Should(gbytes.Say(`run requested\n`))
 		Remove(ctx, instance)
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say("Deleted\n"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("requests runs of all resources in a state", func(ctx context.Context) {
 		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
@@ -204,8 +204,8 @@ var _ = Describe("kubectl collection", func() {
 			To(Equal(s.crdName() + "/outdated in " + namespace + ": run requested\n"))
 		Expect(runTool(ctx, 0, binary, "rerun", "--failed", "-A")).
 			To(ContainSubstring(s.crdName() + "/failed in " + namespace + ": run requested\n"))
-		Expect(annotationOf(ctx, instances[1], requestedAt)(NewWithT(GinkgoT()))).To(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+		Expect(annotationOf(ctx, instances[1], requestedAt)(Default)).To(BeEmpty())
+	})
 
 	It("cancels a run, and says so if there is none", func(ctx context.Context) {
 		binary, namespace, s := toolBinary(), newNamespace(ctx), newSample()
@@ -216,15 +216,15 @@ var _ = Describe("kubectl collection", func() {
 
 		reportRun(ctx, instance, "Running", runOf("1", "", ""))
 		session := startTool(binary, "cancel", name, "-n", namespace)
-		Eventually(annotationOf(ctx, instance, cancelRequested)).WithContext(ctx).Should(Equal("1"))
-		Consistently(session).WithContext(ctx).WithTimeout(time.Second).ShouldNot(gexec.Exit())
+		Eventually(ctx, annotationOf(ctx, instance, cancelRequested)).Should(Equal("1"))
+		Consistently(ctx, session).WithTimeout(time.Second).ShouldNot(gexec.Exit())
 		reportRun(ctx, instance, "Failed", runOf("1", "Cancelled", ""))
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say("Cancelled: run 1\n"))
 
 		By("and has no log without a pod")
 		session = startTool(binary, "logs", name, "-n", namespace)
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
+		Eventually(ctx, session).Should(gexec.Exit(1))
 		Expect(session.Err).To(gbytes.Say("no output of run 1: the namespace has no pod of the operator"))
-	}, NodeTimeout(3*time.Minute))
+	})
 })

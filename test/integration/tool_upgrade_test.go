@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -62,7 +61,7 @@ var _ = Describe("kubectl collection", func() {
 			GinkgoHelper()
 			return runTool(ctx, 1, binary, append([]string{"diff", older, newer, "--live", "--as=reader-" + namespace, "--as-group=system:authenticated"}, more...)...)
 		}
-		Eventually(compare).WithArguments("-n", namespace).WithContext(ctx).Should(And(
+		Eventually(ctx, compare).WithArguments("-n", namespace).Should(And(
 			ContainSubstring("!   "+s.kind+" "+namespace+"/broken: spec.mode: has a value that version 2.0.0 does not allow"),
 			ContainSubstring(s.kind+" "+namespace+"/fits: spec.size: is not declared by version 2.0.0"),
 			ContainSubstring("2 custom resources read: version 2.0.0 does not fit 1 of them (!), and means a change for 2."),
@@ -88,16 +87,16 @@ var _ = Describe("kubectl collection", func() {
 			To(ContainSubstring("2 custom resources read: version 1.1.0 does not fit 0 of them"))
 		By("refusing another collection")
 		session := startTool(binary, "upgrade", "oc", "-n", namespace, "--to", newSample().archiveFile())
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+		Eventually(ctx, session).Should(gexec.Exit(2))
 		Expect(string(session.Err.Contents())).To(ContainSubstring("create another OperatorCollection for it"))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Generation).To(BeEquivalentTo(1))
 
 		By("upgrading to a URL")
 		session = startTool(binary, "upgrade", "oc", "-n", namespace, "--to", fitting.pinned().CollectionURL, "--timeout=1m")
 		makeReadyAgain(ctx, oc, s, "1.1.0")
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, session).Should(gexec.Exit(0))
+		Get(ctx, Default, oc)
 		Expect(oc.Spec.Digest).To(Equal(DigestOf(fitting.archive())))
 
 		By("upgrading to a file")
@@ -110,13 +109,13 @@ var _ = Describe("kubectl collection", func() {
 		session = startTool(binary, "upgrade", "oc", "-n", namespace, "--to", last.archiveFile(), "--timeout=1m",
 			"--manager-url=https://"+theManager.artifactAddress, "--service-account=robot")
 		makeReadyAgain(ctx, oc, s, "1.2.0")
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, session).Should(gexec.Exit(0))
+		Get(ctx, Default, oc)
 		Expect(oc.Spec).To(And(HaveField("CollectionURL", ""), HaveField("Digest", DigestOf(last.archive()))))
 
 		By("without the archive of the installed version")
 		Expect(runTool(ctx, 1, binary, "upgrade", "oc", "-n", namespace, "--to", address, "--dry-run")).To(ContainSubstring("Give it with --from."))
 		Expect(runTool(ctx, 1, binary, "upgrade", "oc", "-n", namespace, "--to", address, "--dry-run", "--from", last.archiveFile())).
 			To(ContainSubstring("spec.size: is not declared by version 2.0.0"))
-	}, NodeTimeout(4*time.Minute))
+	})
 })

@@ -22,7 +22,7 @@ func createFinalized(ctx context.Context, namespace string, s *sample, name stri
 	DeferCleanup(func(ctx context.Context) {
 		_ = TryPatch(ctx, instance.DeepCopy(), `{`+unfinished+`}`)
 		Remove(ctx, instance)
-	}, NodeTimeout(time.Minute))
+	})
 	return instance
 }
 
@@ -40,7 +40,7 @@ var _ = Describe("kubectl collection abandon", func() {
 	)
 	BeforeEach(func(ctx context.Context) {
 		binary, namespace, s = toolBinary(), newNamespace(ctx), newSample()
-	}, NodeTimeout(time.Minute))
+	})
 
 	abandon := func(name string, args ...string) *gexec.Session {
 		return startTool(binary, append([]string{"abandon", s.kind + "/" + name, "-n", namespace}, args...)...)
@@ -52,20 +52,20 @@ var _ = Describe("kubectl collection abandon", func() {
 		instance := createFinalized(ctx, namespace, s, "one")
 
 		session := abandon("one")
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(1))
+		Eventually(ctx, session).Should(gexec.Exit(1))
 		Expect(session.Out).To(gbytes.Say(`one in namespace %s is removed without its deletion playbook. What it represents may be left on ZosEndpoint lpar1.`, namespace))
 		Expect(session.Err).To(gbytes.Say("not confirmed: nothing was changed"))
 		for _, user := range []string{mayNone, mayLPAR2} {
 			session := abandon("one", "--yes", "--as="+user)
-			Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+			Eventually(ctx, session).Should(gexec.Exit(2))
 			Expect(session.Err).To(gbytes.Say("^error: annotation zoscb.ibm.com/abandon removes the resource without a run, .* " +
 				"you need the permission to update zosendpoints.zoscb.ibm.com lpar1 in namespace " + namespace))
 		}
-		live := Live(ctx, NewWithT(GinkgoT()), instance)
+		live := Live(ctx, Default, instance)
 		Expect(live.GetDeletionTimestamp()).To(BeNil())
 		Expect(live.GetAnnotations()).NotTo(HaveKey(abandonAnnotation))
-		Eventually(abandon("absent", "--yes")).WithContext(ctx).Should(gexec.Exit(2))
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, abandon("absent", "--yes")).Should(gexec.Exit(2))
+	})
 
 	It("leaves the finalizer to the operator", func(ctx context.Context) {
 		installSample(ctx, namespace, s)
@@ -74,52 +74,52 @@ var _ = Describe("kubectl collection abandon", func() {
 		instance := createFinalized(ctx, namespace, s, "one")
 
 		session := abandon("one", "--yes", "--as="+mayLPAR1)
-		Eventually(session).WithContext(ctx).Should(gbytes.Say("one: waiting for its operator\n"))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, session).Should(gbytes.Say("one: waiting for its operator\n"))
+		Eventually(ctx, func(g Gomega) {
 			live := Live(ctx, g, instance)
 			g.Expect(live.GetDeletionTimestamp()).NotTo(BeNil())
 			g.Expect(live.GetAnnotations()).To(HaveKeyWithValue(abandonAnnotation, "true"))
 			g.Expect(live.GetFinalizers()).To(ConsistOf(operatorsFinalizer))
-		}).WithContext(ctx).Should(Succeed())
-		Consistently(session).WithContext(ctx).WithTimeout(time.Second).ShouldNot(gexec.Exit())
+		}).Should(Succeed())
+		Consistently(ctx, session).WithTimeout(time.Second).ShouldNot(gexec.Exit())
 		operator := as("system:serviceaccount:" + namespace + ":" + s.operator())
 		Expect(operator.Patch(ctx, instance.DeepCopy(), merge(`{`+unfinished+`}`))).To(Succeed())
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 		Expect(session.Out).To(gbytes.Say("one: removed\n"))
 
 		By("for a limited time")
 		createFinalized(ctx, namespace, s, "two")
 		session = abandon("two", "--yes", "--timeout=1s")
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+		Eventually(ctx, session).Should(gexec.Exit(2))
 		Expect(session.Err).To(gbytes.Say("timed out"))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("removes the finalizer itself if there is no operator, but not those of others", func(ctx context.Context) {
 		oc := installSample(ctx, namespace, s)
 		letUpdate(ctx, namespace)
 		instance := createFinalized(ctx, namespace, s, "one", "example.com/mine")
 		Remove(ctx, defaultSOC(oc))
-		Eventually(Condition(ctx, instance, "Ready")).WithContext(ctx).Should(sayingNoOperator(s, "one"))
+		Eventually(ctx, Condition(ctx, instance, "Ready")).Should(sayingNoOperator(s, "one"))
 
 		session := abandon("one", "--yes", "--as="+mayLPAR1)
-		Eventually(session).WithContext(ctx).Should(gbytes.Say("one: no operator runs for it, removing its finalizer\n"))
-		Eventually(func(g Gomega) []string { return Live(ctx, g, instance).GetFinalizers() }).WithContext(ctx).Should(ConsistOf("example.com/mine"))
-		Consistently(session).WithContext(ctx).WithTimeout(time.Second).ShouldNot(gexec.Exit())
+		Eventually(ctx, session).Should(gbytes.Say("one: no operator runs for it, removing its finalizer\n"))
+		Eventually(ctx, func(g Gomega) []string { return Live(ctx, g, instance).GetFinalizers() }).Should(ConsistOf("example.com/mine"))
+		Consistently(ctx, session).WithTimeout(time.Second).ShouldNot(gexec.Exit())
 		Patch(ctx, instance, `{`+unfinished+`}`)
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(0))
+		Eventually(ctx, session).Should(gexec.Exit(0))
 
 		By("also beside the operator of another collection, though the user may not read which one it is")
 		createOperatorPod(ctx, namespace, "other")
 		two := createFinalized(ctx, namespace, s, "two")
 		runTool(ctx, 0, binary, "abandon", s.kind+"/two", "-n", namespace, "--yes")
-		Eventually(Gone(ctx, two)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, two)).Should(BeTrue())
 		three := createFinalized(ctx, namespace, s, "three")
 		reportRun(ctx, three, "NoOperator", runOf("1", "Succeeded", ""))
 		runTool(ctx, 0, binary, "abandon", s.kind+"/three", "-n", namespace, "--yes", "--as="+mayLPAR1)
-		Eventually(Gone(ctx, three)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, three)).Should(BeTrue())
 
 		By("also without the finalizer")
 		createInstances(ctx, namespace, s, "four")
 		runTool(ctx, 0, binary, "abandon", s.kind+"/four", "-n", namespace, "--yes", "--as="+mayLPAR1)
-	}, NodeTimeout(3*time.Minute))
+	})
 })

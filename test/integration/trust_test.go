@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"sync/atomic"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -43,12 +42,12 @@ var _ = Describe("Trusted authorities", func() {
 			Data:       map[string]string{"ca-bundle.crt": "# our own\n" + encode(ours.certificate)},
 		}
 		Create(ctx, bundle)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, bundle) }, NodeTimeout(time.Minute))
-		Eventually(theManager.log).WithContext(ctx).Should(ContainSubstring("trusting certificate authorities"))
+		DeferCleanup(func(ctx context.Context) { Remove(ctx, bundle) })
+		Eventually(ctx, theManager.log).Should(ContainSubstring("trusting certificate authorities"))
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("trusted-ca.crt", encode(ours.certificate)))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, runtimeData(ctx, namespace, s)).Should(HaveKeyWithValue("trusted-ca.crt", encode(ours.certificate)))
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		d := deployment(namespace, s.operator())
@@ -57,35 +56,35 @@ var _ = Describe("Trusted authorities", func() {
 		bundle.Data["ca-bundle.crt"] = encode(ours.certificate) + encode(later.certificate)
 		Expect(K8s.Update(ctx, bundle)).To(Succeed())
 		both := HaveKeyWithValue("trusted-ca.crt", encode(ours.certificate)+encode(later.certificate))
-		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(both)
+		Eventually(ctx, runtimeData(ctx, namespace, s)).Should(both)
 
 		By("reporting what is no certificate")
 		bundle.Data["ca-bundle.crt"] = "-----BEGIN PRIVATE KEY-----\neA==\n-----END PRIVATE KEY-----\n"
 		Expect(K8s.Update(ctx, bundle)).To(Succeed())
-		Eventually(notes(ctx, bundle, v2beta2.ReasonTrustedAuthoritiesInvalid)).WithContext(ctx).Should(ConsistOf(
+		Eventually(ctx, notes(ctx, bundle, v2beta2.ReasonTrustedAuthoritiesInvalid)).Should(ConsistOf(
 			"key ca-bundle.crt: block 1 is a private key, not a certificate: remove it, and replace the key pair; the authorities that were read before are still trusted"))
-		Expect(runtimeData(ctx, namespace, s)(NewWithT(GinkgoT()))).To(both)
+		Expect(runtimeData(ctx, namespace, s)(Default)).To(both)
 
 		By("leaving operators what they have when the manager starts meanwhile")
 		theManager.restart(ctx, usualFlags...)
 		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":7}}}`)
-		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("runs.json", ContainSubstring(`"maxRetries": 7`)))
-		Expect(runtimeData(ctx, namespace, s)(NewWithT(GinkgoT()))).To(both)
+		Eventually(ctx, runtimeData(ctx, namespace, s)).Should(HaveKeyWithValue("runs.json", ContainSubstring(`"maxRetries": 7`)))
+		Expect(runtimeData(ctx, namespace, s)(Default)).To(both)
 
 		By("skipping single blocks that are no certificates")
 		bundle.Data["ca-bundle.crt"] = "-----BEGIN X509 CRL-----\neA==\n-----END X509 CRL-----\n" + encode(later.certificate)
 		Expect(K8s.Update(ctx, bundle)).To(Succeed())
-		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("trusted-ca.crt", encode(later.certificate)))
+		Eventually(ctx, runtimeData(ctx, namespace, s)).Should(HaveKeyWithValue("trusted-ca.crt", encode(later.certificate)))
 
-		Get(ctx, NewWithT(GinkgoT()), d)
+		Get(ctx, Default, d)
 		generation := d.Generation
 
 		By("forgetting them with the ConfigMap")
 		Remove(ctx, bundle)
-		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).ShouldNot(HaveKey("trusted-ca.crt"))
-		Get(ctx, NewWithT(GinkgoT()), d)
+		Eventually(ctx, runtimeData(ctx, namespace, s)).ShouldNot(HaveKey("trusted-ca.crt"))
+		Get(ctx, Default, d)
 		Expect(d.Generation).To(Equal(generation), "no new pod is needed")
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("The manager's proxy", func() {
@@ -110,10 +109,10 @@ var _ = Describe("The manager's proxy", func() {
 		const url = "http://archives.invalid/collection.tar.gz"
 		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive)})
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(asked.Load()).To(Equal(url))
-		Eventually(runtimeData(ctx, namespace, s)).WithContext(ctx).Should(HaveKeyWithValue("environment", "HTTP_PROXY="+proxy.URL+"\n"))
+		Eventually(ctx, runtimeData(ctx, namespace, s)).Should(HaveKeyWithValue("environment", "HTTP_PROXY="+proxy.URL+"\n"))
 		Expect(theManager.log()).To(ContainSubstring("operators do not get variables with credentials"))
 		Expect(theManager.log()).NotTo(ContainSubstring("secret-of-the-proxy"))
-	}, NodeTimeout(2*time.Minute))
+	})
 })

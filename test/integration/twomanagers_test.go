@@ -38,7 +38,7 @@ var _ = Describe("Two managers", func() {
 		spec := s.pinned()
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(5 * time.Millisecond).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithPolling(5 * time.Millisecond).Should(ConditionTrue())
 		for i := range pair.managers {
 			Expect(pair.holds(i, s.archive())()).To(BeTrue(), "manager %d", i)
 		}
@@ -62,10 +62,10 @@ var _ = Describe("Two managers", func() {
 		pair.restart(ctx, leader)
 		Expect(pair.holds(leader, s.archive())()).To(BeTrue(), "it is ready")
 		Expect(pair.takeOver(ctx, follower)).To(Equal(leader))
-		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
 		Expect(mark.writesIn(namespace)()).To(BeEmpty(), "a takeover changes nothing")
 		pair.restart(ctx, follower)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	DescribeTable("finish an install during which the leader is killed, once",
 		func(ctx context.Context, stop stopFunc) {
@@ -79,7 +79,7 @@ var _ = Describe("Two managers", func() {
 			pair.kill(ctx, leader)
 			proceed(ctx)
 			pair.awaitLeader(ctx, 1-leader)
-			Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 			makeAvailable(ctx, namespace, s.operator())
 			ExpectReady(ctx, oc)
 			pair.restart(ctx, leader)
@@ -90,10 +90,10 @@ var _ = Describe("Two managers", func() {
 				Expect(m.storedArchives()).To(HaveLen(1))
 			}
 		},
-		Entry("while it downloads", stopDownload, NodeTimeout(4*time.Minute)),
-		Entry("when it has stored the archive, and the other has not", stopReplication, NodeTimeout(4*time.Minute)),
-		Entry("when the CRDs are written", stopBefore("deployments", "serviceaccounts"), NodeTimeout(4*time.Minute)),
-		Entry("when all objects but one are applied", stopBefore("deployments"), NodeTimeout(4*time.Minute)),
+		Entry("while it downloads", stopDownload),
+		Entry("when it has stored the archive, and the other has not", stopReplication),
+		Entry("when the CRDs are written", stopBefore("deployments", "serviceaccounts")),
+		Entry("when all objects but one are applied", stopBefore("deployments")),
 	)
 
 	It("go on after both were killed", func(ctx context.Context) {
@@ -101,7 +101,7 @@ var _ = Describe("Two managers", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", s.pinned())
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).ShouldNot(ConditionAbsent())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).ShouldNot(ConditionAbsent())
 		for i := range pair.managers {
 			pair.kill(ctx, i)
 		}
@@ -109,12 +109,12 @@ var _ = Describe("Two managers", func() {
 			pair.restart(ctx, i)
 		}
 		pair.leader(ctx)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).WithTimeout(90 * time.Second).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
 		pair.expectCopies(ctx, s.archive())
 		expectInstallation(ctx, defaultSOC(oc), s)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("lose nothing while they do not reach each other, and report it", func(ctx context.Context) {
 		pair := startPair(ctx)
@@ -125,10 +125,10 @@ var _ = Describe("Two managers", func() {
 		oc := newCollection(namespace, "later", later.pinned())
 		Create(ctx, oc)
 		pod := pair.pod(1 - leader).Name
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonReplicating), WithMessage(pod)))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(warningsOf(ctx, oc)).WithContext(ctx).Should(ContainElement(
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, warningsOf(ctx, oc)).Should(ContainElement(
 			`not every manager has a copy of the archive: pod "` + pod + `" does not answer`))
 		Expect(pair.holds(1-leader, later.archive())()).To(BeFalse())
 		pair.expectCopies(ctx, s.archive())
@@ -136,8 +136,8 @@ var _ = Describe("Two managers", func() {
 		By("having all again when they do")
 		pair.heal(ctx)
 		pair.expectCopies(ctx, later.archive())
-		Eventually(func(g Gomega) string { return strings.Join(warningsOf(ctx, oc)(g), " ") }).WithContext(ctx).ShouldNot(ContainSubstring("copy of the archive"))
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, func(g Gomega) string { return strings.Join(warningsOf(ctx, oc)(g), " ") }).ShouldNot(ContainSubstring("copy of the archive"))
+	})
 
 	It("do not wait for one that is not ready for long", func(ctx context.Context) {
 		pair := startPair(ctx)
@@ -149,7 +149,7 @@ var _ = Describe("Two managers", func() {
 		Expect(strings.Join(mark.writesSince(), " ")).NotTo(ContainSubstring(v2beta2.ReasonReplicating))
 		pair.restart(ctx, 1-leader)
 		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue(), "it is ready")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("both serve the catalog for the Operator Lifecycle Manager, and only the leader writes", func(ctx context.Context) {
 		withoutOLM()
@@ -160,16 +160,16 @@ var _ = Describe("Two managers", func() {
 		Expect(err).NotTo(HaveOccurred())
 		pair := startPair(ctx, "--catalog-bind-address=HOST:"+port, "--catalog-address=catalog.example:50051", "--catalog-namespace="+namespace)
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Eventually(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, published)).Should(ConditionTrue())
 		catalogs := [2]*testCatalog{}
 		for i, host := range pair.hosts {
 			catalogs[i] = newTestCatalog(net.JoinHostPort(host, port), namespace)
-			Eventually(catalogs[i].packages(ctx)).WithContext(ctx).Should(ConsistOf(s.operator()))
+			Eventually(ctx, catalogs[i].packages(ctx)).Should(ConsistOf(s.operator()))
 		}
 		settled(ctx, oc)
 
 		By("and not again after a takeover")
-		source := Live(ctx, NewWithT(GinkgoT()), catalogs[0].source())
+		source := Live(ctx, Default, catalogs[0].source())
 		mark := markAudit()
 		service := newTestService()
 		ended := pair.leader(ctx)
@@ -178,9 +178,9 @@ var _ = Describe("Two managers", func() {
 		olm.becomesReady(ctx)
 		service.route(catalogs[1-ended].address)
 		leader := pair.takeOver(ctx, ended)
-		Consistently(Condition(ctx, oc, published)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, oc, published)).Should(ConditionTrue())
 		Expect(catalogs[leader].packages(ctx)()).To(ConsistOf(s.operator()))
-		Expect(Live(ctx, NewWithT(GinkgoT()), source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
+		Expect(Live(ctx, Default, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
 		Expect(mark.writesIn(oc.Namespace)()).To(BeEmpty())
 
 		By("and keep OLM connected, whether one crashes or ends")
@@ -191,7 +191,7 @@ var _ = Describe("Two managers", func() {
 		pair.managers[leader].stop()
 		Expect(olm.becomesReady(ctx)).NotTo(ContainElement(connectivity.TransientFailure))
 		Expect(olm.catalog.packages(ctx)()).To(ConsistOf(s.operator()))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("let clients upload to the leader, and report an upload that was lost with it", func(ctx context.Context) {
 		pair := startPair(ctx)
@@ -206,12 +206,12 @@ var _ = Describe("Two managers", func() {
 			return oc
 		}
 		imported := uploaded(s)
-		Eventually(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue())
 		pair.takeOver(ctx, leader)
 		ExpectFailure(ctx, uploaded(lost), v2beta2.ReasonArchiveNotUploaded, "upload", false)
-		Consistently(Condition(ctx, imported, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Consistently(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 // stopFunc prepares an install that stops. It returns the spec, what waits until it has stopped, and what lets it go on.
@@ -225,7 +225,7 @@ func stopDownload(_ context.Context, _ *managerPair, _ string, s *sample) (v2bet
 		<-request.Context().Done()
 	})
 	return spec, func(ctx context.Context, _ client.Object) {
-			Eventually(asked).WithContext(ctx).Should(Receive())
+			Eventually(ctx, asked).Should(Receive())
 		}, func(context.Context) {
 			web.Replace(spec.CollectionURL, func(response http.ResponseWriter, _ *http.Request) { _, _ = response.Write(s.archive()) })
 		}
@@ -235,7 +235,7 @@ func stopDownload(_ context.Context, _ *managerPair, _ string, s *sample) (v2bet
 func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
 	pair.cut(ctx)
 	return s.pinned(), func(ctx context.Context, oc client.Object) {
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).WithPolling(20 * time.Millisecond).Should(And(
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithPolling(20 * time.Millisecond).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonReplicating)))
 	}, func(context.Context) {}
 }
@@ -246,7 +246,7 @@ func stopBefore(resources ...string) stopFunc {
 		allow := refuseRealWrites(ctx, namespace, resources...)
 		return s.pinned(), func(ctx context.Context, oc client.Object) {
 			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "", false)
-			Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeFalse())
 		}, allow
 	}
 }

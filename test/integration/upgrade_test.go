@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"net/http"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -18,11 +17,11 @@ var _ = Describe("An installed collection", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc, good := defaultSOC(oc), oc.Spec
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		artifact := *oc.Status.Artifact
 		before := versions(installed(ctx, soc))
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		crdBefore := crd.ResourceVersion
 
 		broken := *s
@@ -41,11 +40,11 @@ var _ = Describe("An installed collection", func() {
 			By(bad.reason)
 			changeSpec(ctx, oc, bad.spec)
 			ExpectFailure(ctx, oc, bad.reason, "", bad.stalled)
-			Get(ctx, NewWithT(GinkgoT()), oc)
+			Get(ctx, Default, oc)
 			Expect(oc.Status.Artifact).To(HaveValue(Equal(artifact)))
 			Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
 			Expect(versions(installed(ctx, soc))).To(Equal(before))
-			Get(ctx, NewWithT(GinkgoT()), crd)
+			Get(ctx, Default, crd)
 			Expect(crd.ResourceVersion).To(Equal(crdBefore))
 			ExpectReady(ctx, soc)
 		}
@@ -54,7 +53,7 @@ var _ = Describe("An installed collection", func() {
 		changeSpec(ctx, oc, good)
 		ExpectReady(ctx, oc)
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("is upgraded in place: its CRD serves both versions, and its pods roll once", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -62,30 +61,30 @@ var _ = Describe("An installed collection", func() {
 		old := s.instance(namespace, "old")
 		Create(ctx, old)
 		operator := deployment(namespace, s.operator())
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		uid, generation := operator.UID, operator.Generation
 
 		s.version = "1.2.0"
 		s.variables = "{name: colour, displayName: Colour, type: string, default: red}"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("1.2.0")))
-		Eventually(func(g Gomega) {
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("1.2.0")))
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, operator)
 			g.Expect(operator.Generation).To(BeNumerically(">", generation))
 			g.Expect(operator.UID).To(Equal(uid))
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(ConditionFalse(), "the new pods are not there yet")
+		}).Should(Succeed())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionFalse(), "the new pods are not there yet")
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		Expect(operator.Generation).To(Equal(generation + 1))
 		soc := defaultSOC(oc)
-		Get(ctx, NewWithT(GinkgoT()), soc)
+		Get(ctx, Default, soc)
 		Expect(soc.Status.Version).To(Equal("1.2.0"))
 		Expect(soc.Status.Installations[0].Digest).To(Equal(oc.Spec.Digest))
 
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		var served, storage []string
 		for _, version := range crd.Spec.Versions {
 			if version.Served {
@@ -108,21 +107,21 @@ var _ = Describe("An installed collection", func() {
 			}
 		}
 		// An object that is stored in the old version shows no default of the new one before it is written.
-		Expect(field(newer, "size")(NewWithT(GinkgoT()))).To(BeEquivalentTo(3))
+		Expect(field(newer, "size")(Default)).To(BeEquivalentTo(3))
 		Patch(ctx, newer, `{"spec":{"size":5}}`)
-		Expect(field(newer, "colour")(NewWithT(GinkgoT()))).To(Equal("red"))
+		Expect(field(newer, "colour")(Default)).To(Equal("red"))
 		Patch(ctx, newer, `{"spec":{"colour":"blue"}}`)
-		Expect(field(old, "size")(NewWithT(GinkgoT()))).To(BeEquivalentTo(5))
+		Expect(field(old, "size")(Default)).To(BeEquivalentTo(5))
 		Patch(ctx, old, `{"spec":{"size":4}}`)
-		Expect(field(newer, "colour")(NewWithT(GinkgoT()))).To(Equal("blue"))
-	}, NodeTimeout(2*time.Minute))
+		Expect(field(newer, "colour")(Default)).To(Equal("blue"))
+	})
 
 	It("is not upgraded by a restart of the manager, even if its archive is lost and the origin serves another", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", unverified(web.Serve(s.archive())))
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, oc)
 		digest := oc.Status.Artifact.Digest
 		old := s.archive()
 		s.version = "9.0.0"
@@ -133,14 +132,14 @@ var _ = Describe("An installed collection", func() {
 		theManager.loseArchives()
 		theManager.start(ctx)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(newer), false)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact.Digest).To(Equal(digest))
 
 		By("accepting it when the spec asks for it")
 		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: oc.Spec.CollectionURL, Digest: DigestOf(newer)})
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("9.0.0")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("9.0.0")))
 		Expect(DigestOf(old)).To(Equal(digest))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 // otherCollection is the spec for a collection that another OperatorCollection has imported.

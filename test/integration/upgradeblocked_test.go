@@ -48,7 +48,7 @@ func expectBlocked(ctx context.Context, oc *v2beta2.OperatorCollection, texts ..
 	GinkgoHelper()
 	for _, object := range []client.Object{oc, defaultSOC(oc)} {
 		for _, text := range texts {
-			Eventually(Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).
+			Eventually(ctx, Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).
 				Should(And(ConditionTrue(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(text)))
 		}
 	}
@@ -58,7 +58,7 @@ func expectBlocked(ctx context.Context, oc *v2beta2.OperatorCollection, texts ..
 func expectUnblocked(ctx context.Context, oc *v2beta2.OperatorCollection) {
 	GinkgoHelper()
 	for _, object := range []client.Object{oc, defaultSOC(oc)} {
-		Eventually(Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).Should(ConditionAbsent())
+		Eventually(ctx, Condition(ctx, object, v2beta2.ConditionUpgradeBlocked)).Should(ConditionAbsent())
 	}
 }
 
@@ -71,14 +71,14 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		good, bad := s.inMode(namespace, "good", "a"), s.inMode(namespace, "bad", "b")
 		Create(ctx, good, bad, s.inMode(elsewhere, "other", "b"))
 		before := versions(installed(ctx, soc))
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		definition := crd.ResourceVersion
 		expectUntouched := func() {
 			GinkgoHelper()
-			Get(ctx, NewWithT(GinkgoT()), crd)
+			Get(ctx, Default, crd)
 			Expect(crd.ResourceVersion).To(Equal(definition))
 			Expect(versions(installed(ctx, soc))).To(Equal(before))
-			Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(old.Digest))
+			Expect(importedDigest(ctx, oc)(Default)).To(Equal(old.Digest))
 			ExpectReady(ctx, soc)
 		}
 
@@ -91,14 +91,14 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		changeSpec(ctx, oc, asked)
 		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradeBlocked, "does not fit 1 of 2 custom resources", false)
 		expectBlocked(ctx, oc, s.kind+" "+namespace+"/bad", "spec.mode")
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(NewWithT(GinkgoT()))).To(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
 		expectUntouched()
 
 		By("writing nothing and fetching nothing while nothing changes")
 		expectRest(ctx)
 		mark := markAudit()
 		poke(ctx, oc)
-		Consistently(mark.writesIn(namespace)).WithContext(ctx).Should(BeEmpty())
+		Consistently(ctx, mark.writesIn(namespace)).Should(BeEmpty())
 		Expect(fetched.Load()).To(BeEquivalentTo(1))
 
 		By("going back")
@@ -107,7 +107,7 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		expectUnblocked(ctx, oc)
 		expectUntouched()
 		_, hex, _ := strings.Cut(asked.Digest, ":")
-		Eventually(theManager.storedArchives).WithContext(ctx).ShouldNot(ContainElement(ContainSubstring(hex)))
+		Eventually(ctx, theManager.storedArchives).ShouldNot(ContainElement(ContainSubstring(hex)))
 
 		By("asking for it again, and restarting the manager")
 		changeSpec(ctx, oc, asked)
@@ -115,7 +115,7 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		theManager.stop()
 		theManager.start(ctx)
 		poke(ctx, oc)
-		Consistently(Condition(ctx, oc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
 		expectBlocked(ctx, oc, namespace+"/bad")
 		expectUntouched()
 
@@ -124,7 +124,7 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		poke(ctx, oc)
 		makeReadyAgain(ctx, oc, next, "2.0.0")
 		expectUnblocked(ctx, oc)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("goes ahead where breaking them is accepted, and says what it breaks", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -141,10 +141,10 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 			return oc.Status.Warnings
 		}
 		warning := And(HavePrefix("upgrade to version 2.0.0: "), ContainSubstring(namespace+"/bad"), ContainSubstring("spec.mode"))
-		Expect(says(NewWithT(GinkgoT()))).To(ContainElement(warning))
+		Expect(says(Default)).To(ContainElement(warning))
 		poke(ctx, oc)
-		Consistently(says).WithContext(ctx).Should(ContainElement(warning))
-	}, NodeTimeout(2*time.Minute))
+		Consistently(ctx, says).Should(ContainElement(warning))
+	})
 
 	It("is installed within a minute after they fit, without any other event", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -155,9 +155,9 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		changeSpec(ctx, oc, next.pinned())
 		expectBlocked(ctx, oc, namespace+"/bad")
 		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(70 * time.Second).Should(Equal(oc.Spec.Digest))
+		Eventually(ctx, importedDigest(ctx, oc)).WithTimeout(InstallTimeout).Should(Equal(oc.Spec.Digest))
 		makeReadyAgain(ctx, oc, next, "2.0.0")
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("is blocked for the pods alone if they were created after the CRD was written", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -168,51 +168,51 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		// The pods stay as long as the Secret does not exist.
 		spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "index"}
 		changeSpec(ctx, oc, spec)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(spec.Digest))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(spec.Digest))
 		ExpectFailure(ctx, soc, v2beta2.ReasonCredentialsInvalid, "index", false)
 		bad := s.inMode(namespace, "bad", "b")
 		Create(ctx, bad)
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		generation := operator.Generation
 		Patch(ctx, oc, `{"spec":{"dependencies":null}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonUpgradeBlocked, "namespace \""+namespace+"\" keeps its version: version 2.0.0 does not fit 1 of 1 custom resources", false)
 		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradeBlocked, namespace+"/bad", false)
 		expectBlocked(ctx, oc, namespace+"/bad")
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		Expect(operator.Generation).To(Equal(generation))
 
 		By("letting the installed version follow its settings")
 		Patch(ctx, soc, `{"spec":{"runtime":{"maxConcurrentReconciles":7}}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, operator)
 			g.Expect(operator.Generation).To(BeNumerically(">", generation))
 			g.Expect(operator.Spec.Template.Labels).To(HaveKeyWithValue("operator-version", "1.0.0"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.ObservedGeneration).To(Equal(soc.Generation))
 			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Ready", true), HaveField("Message", ContainSubstring("keeps its version")))))
 			g.Expect(soc.Status.Version).To(Equal("1.0.0"))
-		}).WithContext(ctx).Should(Succeed())
-		Consistently(Condition(ctx, soc, v2beta2.ConditionReady)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		}).Should(Succeed())
+		Consistently(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
 
 		By("changing the resource")
 		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
 		poke(ctx, soc)
 		makeReadyAgain(ctx, oc, next, "2.0.0")
 		expectUnblocked(ctx, oc)
-	}, NodeTimeout(3*time.Minute))
+	})
 })
 
 var _ = Describe("An upgrade by OLM that custom resources do not fit", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("is not offered, and OLM is told to wait, until they fit", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		s, next := narrowed()
 		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
-		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, subscription)).Should(BeFalse())
 		first := installCSV(ctx, namespace, s, "")
 		csv := runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, oc)
@@ -220,31 +220,31 @@ var _ = Describe("An upgrade by OLM that custom resources do not fit", Ordered, 
 		Create(ctx, bad)
 		changeSpec(ctx, oc, next.pinned())
 		expectBlocked(ctx, oc, namespace+"/bad")
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(namespace+"/bad")))
-		Eventually(Condition(ctx, oc, v2beta2.ConditionPublished)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotImported)))
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(namespace+"/bad")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionPublished)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotImported)))
 		expectSubscription(ctx, namespace, s)
 		ExpectReady(ctx, defaultSOC(oc))
 
 		By("changing the resource while the pods cannot change yet, and changing it back")
 		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
 		Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"index"}}}`)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).Should(Equal(oc.Spec.Digest))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(oc.Spec.Digest))
 		Patch(ctx, bad, `{"spec":{"mode":"b"}}`)
 		Patch(ctx, oc, `{"spec":{"dependencies":null}}`)
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonUpgradeBlocked, namespace+"/bad", false)
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
-		Consistently(Field(ctx, subscription, "spec", "channel")).WithContext(ctx).Should(Equal("v1.0.0"))
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(ctx, Field(ctx, subscription, "spec", "channel")).Should(Equal("v1.0.0"))
 
 		By("letting it go")
 		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
 		poke(ctx, defaultSOC(oc))
 		expectSubscription(ctx, namespace, next)
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, upgradeable(ctx, first)).Should(ConditionTrue())
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
 		Remove(ctx, bad)
 		Remove(ctx, oc)
 		collectGarbage(ctx, csv, s)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("is refused for a Subscription that somebody made to the channel of all versions", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -259,14 +259,14 @@ var _ = Describe("An upgrade by OLM that custom resources do not fit", Ordered, 
 		bad := s.inMode(namespace, "bad", "b")
 		Create(ctx, bad)
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(Condition(ctx, soc, v2beta2.ConditionUpgradeBlocked)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage(namespace+"/bad")))
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionUpgradeBlocked)).Should(And(ConditionTrue(), WithMessage(namespace+"/bad")))
 		installCSV(ctx, namespace, next, first.Name)
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
-		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
 
 		By("changing the resource")
 		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
 		poke(ctx, oc)
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 2.0.0")))
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 2.0.0")))
+	})
 })

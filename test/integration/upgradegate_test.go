@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -45,7 +44,7 @@ func upgradeable(ctx context.Context, condition *operatorsv2.OperatorCondition) 
 }
 
 var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
-	BeforeAll(restartWithOLM, NodeTimeout(2*time.Minute))
+	BeforeAll(restartWithOLM)
 
 	It("says so when its OperatorCollection has the newer version, and not before", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -54,70 +53,70 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		Create(ctx, subscription)
 		soc := expectMade(ctx, subscription)
 		first := installCSV(ctx, namespace, s, "")
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason("VersionPinned"),
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason("VersionPinned"),
 			WithMessage("runs version 1.0.0 because OperatorCollection \"oc\" has it")))
 
 		By("publishing a newer version that somebody else has")
 		next := *s
 		next.version = "1.1.0"
 		second := installCSV(ctx, namespace, &next, first.Name)
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("has it, and not 1.1.0")))
-		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(ConditionFalse())
-		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithMessage("has it, and not 1.1.0")))
+		Eventually(ctx, upgradeable(ctx, second)).Should(ConditionFalse())
+		Consistently(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
 
 		By("writing nothing while nothing changes")
 		mark := markAudit()
 		Patch(ctx, soc, `{"metadata":{"labels":{"operator-version":"touched"}}}`)
 		Patch(ctx, oc, `{"metadata":{"annotations":{"touched":"true"}}}`)
-		Consistently(func() []string { return mark.writesOf("operatorconditions") }).WithContext(ctx).Should(BeEmpty())
+		Consistently(ctx, func() []string { return mark.writesOf("operatorconditions") }).Should(BeEmpty())
 
 		By("giving the newer version to the OperatorCollection")
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
-		Eventually(upgradeable(ctx, second)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("runs version 1.1.0")))
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
+		Eventually(ctx, upgradeable(ctx, second)).Should(And(ConditionFalse(), WithMessage("runs version 1.1.0")))
+	})
 
 	It("is upgraded by its SubOperatorConfig at once, unless that is refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
-		Eventually(Gone(ctx, subscription)).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, subscription)).Should(BeFalse())
 		first := installCSV(ctx, namespace, s, "")
 		csv := runInOLM(ctx, subscription, s)
 		ExpectReady(ctx, defaultSOC(oc))
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.0.0")))
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.0.0")))
 
 		By("asking for permissions that nobody granted")
 		next := *s
 		next.version = "1.1.0"
 		next.permissions = "clusterRoles: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]"
 		changeSpec(ctx, oc, next.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
-		Get(ctx, NewWithT(GinkgoT()), subscription)
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
+		Get(ctx, Default, subscription)
 		Expect(subscription.Spec.Channel).To(HaveSuffix("1.0.0"))
 
 		By("granting them")
 		grant(ctx, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get"}})
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
-		Eventually(Field(ctx, subscription, "spec", "channel")).WithContext(ctx).Should(HaveSuffix("1.1.0"))
+		Eventually(ctx, upgradeable(ctx, first)).WithTimeout(InstallTimeout).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 1.1.0")))
+		Eventually(ctx, Field(ctx, subscription, "spec", "channel")).Should(HaveSuffix("1.1.0"))
 
 		By("removing it")
 		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
 		Remove(ctx, oc)
 		collectGarbage(ctx, csv, s)
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("says why an upgrade would be refused", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := withoutDefault(ctx, namespace, s)
 		Create(ctx, newSubscription(namespace, s))
 		first := installCSV(ctx, namespace, s, "")
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
 		greedy := *s
 		greedy.version = "1.1.0"
 		greedy.permissions = "clusterRoles: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}]"
 		installCSV(ctx, namespace, &greedy, first.Name)
 		changeSpec(ctx, oc, greedy.pinned())
-		Eventually(upgradeable(ctx, first)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted), WithMessage("nodes")))
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted), WithMessage("nodes")))
 
 		By("offering an archive that is not what was asked for")
 		other := *s
@@ -125,7 +124,7 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		spec := other.pinned()
 		spec.Digest = DigestOf([]byte("something else"))
 		changeSpec(ctx, oc, spec)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionFalse())
-		Consistently(upgradeable(ctx, first)).WithContext(ctx).Should(ConditionFalse())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionFalse())
+		Consistently(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
+	})
 })

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -136,15 +135,15 @@ type upgraded struct {
 func (u *upgraded) follow(ctx context.Context, archive []byte) {
 	GinkgoHelper()
 	digest, soc := DigestOf(archive), defaultSOC(u.oc)
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		Get(ctx, g, soc)
 		g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Digest", digest)))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	operator := deployment(u.oc.Namespace, u.sample.operator())
 	makeAvailable(ctx, u.oc.Namespace, operator.Name)
 	ExpectReady(ctx, u.oc)
 	if u.history != nil {
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		u.digests[operator.Spec.Template.Annotations[render.RuntimeHashAnnotation]] = digest
 	}
 }
@@ -153,8 +152,8 @@ func (u *upgraded) follow(ctx context.Context, archive []byte) {
 func (u *upgraded) expectNeverEarly(ctx context.Context) {
 	GinkgoHelper()
 	for _, object := range []client.Object{u.oc, defaultSOC(u.oc), deployment(u.oc.Namespace, u.sample.operator())} {
-		Get(ctx, NewWithT(GinkgoT()), object)
-		Eventually(func() bool { return u.has(object) }).WithContext(ctx).Should(BeTrue())
+		Get(ctx, Default, object)
+		Eventually(ctx, func() bool { return u.has(object) }).Should(BeTrue())
 	}
 	Expect(u.early()).To(BeEmpty())
 }
@@ -194,7 +193,7 @@ var _ = Describe("An upgrade", func() {
 			}
 		}
 		u.expectNeverEarly(ctx)
-	}, NodeTimeout(5*time.Minute))
+	})
 
 	It("is never Ready before the new version runs, 50 times in a row", Label("soak"), func(ctx context.Context) {
 		serveTLS(ctx)
@@ -218,5 +217,5 @@ var _ = Describe("An upgrade", func() {
 			u.expectNeverEarly(ctx)
 			Expect(len(u.inOrder())).To(BeNumerically(">", 25*3), "it has seen the upgrades")
 		}
-	}, NodeTimeout(10*time.Minute))
+	})
 })

@@ -141,27 +141,27 @@ var _ = Describe("An upload", func() {
 		By("being imported at once, with a token for the API server or for the manager alone")
 		push(ctx, mine, token, archive)
 		oc := newCollection(mine, "oc", skipping)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(DigestOf(archive)))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(archive)))
 		s.version = "1.0.1"
 		newer := s.archive()
 		push(ctx, mine, uploaderToken(ctx, mine, "collection-operator"), newer)
-		Eventually(importedDigest(ctx, oc)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(DigestOf(newer)))
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(newer)))
 
 		By("not being touched by the same collection of another tenant")
 		s.variables = "{name: other, displayName: Other, type: integer}"
 		push(ctx, theirs, stranger, s.archive())
-		Eventually(Condition(ctx, newCollection(theirs, "oc", skipping), v2beta2.ConditionReady)).WithContext(ctx).
+		Eventually(ctx, Condition(ctx, newCollection(theirs, "oc", skipping), v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithMessage(mine)))
-		Eventually(pushed).WithContext(ctx).Should(HaveExactElements(ContainSubstring("/"+theirs+"/oc/")),
+		Eventually(ctx, pushed).Should(HaveExactElements(ContainSubstring("/"+theirs+"/oc/")),
 			"uploads are kept until they are imported")
-		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(newer)))
+		Expect(importedDigest(ctx, oc)(Default)).To(Equal(DigestOf(newer)))
 		attack.Repelled("Uploads", "upload another archive with the name and version of another tenant's collection",
 			"each OperatorCollection has its own uploads", "the other tenant's archive is unchanged")
 
 		By("being deleted with its OperatorCollection")
 		removeCollections(ctx, theirs)
-		Eventually(pushed).WithContext(ctx).Should(BeEmpty())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, pushed).Should(BeEmpty())
+	})
 
 	It("is accepted only from administrators, where only they may change OperatorCollections", attack.Label, func(ctx context.Context) {
 		serveTLS(ctx, "--administrators-only-uploads")
@@ -182,12 +182,12 @@ var _ = Describe("An upload", func() {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-administrator"},
 			Subjects:   []rbacv1.Subject{{Kind: "Group", APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:" + namespace}},
 		})
-		Eventually(func() int {
+		Eventually(ctx, func() int {
 			status, _ := request{"PUT", "/uploads/" + namespace + "/oc", token, "", bytes.NewReader(archive)}.send(ctx)
 			return status
-		}).WithContext(ctx).Should(Equal(http.StatusCreated))
-		Eventually(importedDigest(ctx, newCollection(namespace, "oc", skipping))).WithContext(ctx).Should(Equal(DigestOf(archive)))
-	}, NodeTimeout(2*time.Minute))
+		}).Should(Equal(http.StatusCreated))
+		Eventually(ctx, importedDigest(ctx, newCollection(namespace, "oc", skipping))).Should(Equal(DigestOf(archive)))
+	})
 
 	It("is verified, does not run when it is older, and is not mistaken for an earlier one", func(ctx context.Context) {
 		serveTLS(ctx)
@@ -202,17 +202,17 @@ var _ = Describe("An upload", func() {
 		push(ctx, namespace, token, older)
 		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, DigestOf(older), true)
 		push(ctx, namespace, token, archive)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 
 		Patch(ctx, oc, `{"spec":{"digest":null,"skipSignatureVerification":true}}`)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		push(ctx, namespace, token, older)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArtifactChanged)))
-		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(archive)))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonArtifactChanged)))
+		Expect(importedDigest(ctx, oc)(Default)).To(Equal(DigestOf(archive)))
 
 		push(ctx, namespace, token, archive)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(pushed).WithContext(ctx).Should(BeEmpty())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, pushed).Should(BeEmpty())
 
 		By("running on the volume of a former leader, which has an earlier upload and another OperatorCollection's")
 		theManager.kill()
@@ -224,11 +224,11 @@ var _ = Describe("An upload", func() {
 		}
 		theManager.start(ctx)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, "upload it again", false)
-		Eventually(pushed).WithContext(ctx).Should(HaveExactElements(ContainSubstring("/oc/")))
+		Eventually(ctx, pushed).Should(HaveExactElements(ContainSubstring("/oc/")))
 		push(ctx, namespace, token, archive)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(pushed).WithContext(ctx).Should(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, pushed).Should(BeEmpty())
+	})
 
 	It("is made by kubectl collection push, which waits for the import", attack.Label, func(ctx context.Context) {
 		serveTLS(ctx)
@@ -243,7 +243,7 @@ var _ = Describe("An upload", func() {
 		pushing := func(code int, message string, more ...string) {
 			GinkgoHelper()
 			session := startTool(binary, arguments(more...)...)
-			Eventually(session).WithContext(ctx).Should(gexec.Exit(code))
+			Eventually(ctx, session).Should(gexec.Exit(code))
 			Expect(string(session.Out.Contents()) + string(session.Err.Contents())).To(ContainSubstring(message))
 		}
 		pushing(2, "the kubeconfig has no token")
@@ -253,15 +253,15 @@ var _ = Describe("An upload", func() {
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "collection-operator-uploader"},
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "robot"}},
 		})
-		Eventually(func() string {
+		Eventually(ctx, func() string {
 			session := startTool(binary, arguments("--service-account=robot")...)
-			Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+			Eventually(ctx, session).Should(gexec.Exit(2))
 			return string(session.Err.Contents())
-		}).WithContext(ctx).Should(ContainSubstring("does not exist in namespace"))
+		}).Should(ContainSubstring("does not exist in namespace"))
 		oc := newCollection(namespace, "oc", skipping)
 		Create(ctx, oc)
 		pushing(0, DigestOf(s.archive()), "--service-account=robot")
-		Expect(importedDigest(ctx, oc)(NewWithT(GinkgoT()))).To(Equal(DigestOf(s.archive())))
+		Expect(importedDigest(ctx, oc)(Default)).To(Equal(DigestOf(s.archive())))
 
 		Expect(os.WriteFile(archive, []byte("no archive"), 0o600)).To(Succeed())
 		pushing(1, "operatorcollections.zoscb.ibm.com/oc: ", "--service-account=robot", "--timeout=30s")
@@ -270,10 +270,10 @@ var _ = Describe("An upload", func() {
 		impostor := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { defer GinkgoRecover(); Fail("it sent " + r.Method) }))
 		defer impostor.Close()
 		session := startTool(binary, "push", archive, "oc", "-n", namespace, "--manager-url="+impostor.URL, "--service-account=robot")
-		Eventually(session).WithContext(ctx).Should(gexec.Exit(2))
+		Eventually(ctx, session).Should(gexec.Exit(2))
 		Expect(string(session.Err.Contents())).To(ContainSubstring("certificate"))
 		attack.Repelled("Uploads", "answer instead of the manager to get the token of who uploads", "the token is not sent", string(session.Err.Contents()))
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("into the manager's pod is ignored when the administrator switched that off", attack.Label, func(ctx context.Context) {
 		theManager.restart(ctx, append(usualFlags[:len(usualFlags):len(usualFlags)], "--allow-exec-uploads=false")...)
@@ -284,5 +284,5 @@ var _ = Describe("An upload", func() {
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, "--allow-exec-uploads=false", false)
 		attack.Repelled("Uploads", "copy an archive into the manager's pod, which is switched off", "it is ignored, and the status says so", oc.Status.Message)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -37,33 +36,33 @@ var _ = Describe("The API server", func() {
 			attack.Repelled("Template injection", "create "+CurrentSpecReport().LeafNodeText, "the API server refuses it", refusal.Error())
 		}
 	},
-		Entry("a remote endpoint without a host", NodeTimeout(time.Minute), endpoint("ep", v2beta2.ZosEndpointSpec{}), "a remote endpoint needs a host"),
-		Entry("a remote endpoint with an empty host", NodeTimeout(time.Minute),
+		Entry("a remote endpoint without a host", endpoint("ep", v2beta2.ZosEndpointSpec{}), "a remote endpoint needs a host"),
+		Entry("a remote endpoint with an empty host",
 			endpoint("ep", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointRemote, Port: 22}), "a remote endpoint needs a host"),
-		Entry("a host that is an option of ssh", attack.Label, NodeTimeout(time.Minute),
+		Entry("a host that is an option of ssh", attack.Label,
 			endpoint("ep", v2beta2.ZosEndpointSpec{Host: "-oProxyCommand=id"}), "must be a host name or an IP address"),
-		Entry("a port that is none", NodeTimeout(time.Minute), endpoint("ep", v2beta2.ZosEndpointSpec{Host: "h", Port: 70000}), "spec.port"),
-		Entry("an unknown endpoint type", NodeTimeout(time.Minute), endpoint("ep", v2beta2.ZosEndpointSpec{Host: "h", EndpointType: "far"}), "spec.endpointType"),
-		Entry("an endpoint named localhost", attack.Label, NodeTimeout(time.Minute), endpoint("localhost", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
-		Entry("an endpoint named all", attack.Label, NodeTimeout(time.Minute), endpoint("all", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
-		Entry("an endpoint named 127.0.0.1", attack.Label, NodeTimeout(time.Minute), endpoint("127.0.0.1", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
-		Entry("an endpoint whose name is too long for the key of a Secret", NodeTimeout(time.Minute),
+		Entry("a port that is none", endpoint("ep", v2beta2.ZosEndpointSpec{Host: "h", Port: 70000}), "spec.port"),
+		Entry("an unknown endpoint type", endpoint("ep", v2beta2.ZosEndpointSpec{Host: "h", EndpointType: "far"}), "spec.endpointType"),
+		Entry("an endpoint named localhost", attack.Label, endpoint("localhost", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("an endpoint named all", attack.Label, endpoint("all", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("an endpoint named 127.0.0.1", attack.Label, endpoint("127.0.0.1", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("an endpoint whose name is too long for the key of a Secret",
 			endpoint(strings.Repeat("a", 242), v2beta2.ZosEndpointSpec{Host: "h"}), "at most 241"),
-		Entry("an endpoint named ungrouped", attack.Label, NodeTimeout(time.Minute), endpoint("ungrouped", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
-		Entry("a digest that is too short", NodeTimeout(time.Minute), collection(v2beta2.OperatorCollectionSpec{Digest: "sha256:abc"}), "64 lower-case hexadecimal digits"),
-		Entry("a digest in capitals", NodeTimeout(time.Minute),
+		Entry("an endpoint named ungrouped", attack.Label, endpoint("ungrouped", v2beta2.ZosEndpointSpec{Host: "h"}), "choose another name"),
+		Entry("a digest that is too short", collection(v2beta2.OperatorCollectionSpec{Digest: "sha256:abc"}), "64 lower-case hexadecimal digits"),
+		Entry("a digest in capitals",
 			collection(v2beta2.OperatorCollectionSpec{Digest: "sha256:" + strings.Repeat("A", 64)}), "64 lower-case hexadecimal digits"),
-		Entry("a digest of another kind", NodeTimeout(time.Minute),
+		Entry("a digest of another kind",
 			collection(v2beta2.OperatorCollectionSpec{Digest: "md5:" + strings.Repeat("a", 64)}), "64 lower-case hexadecimal digits"),
-		Entry("a URL that is no web address", NodeTimeout(time.Minute), collection(v2beta2.OperatorCollectionSpec{CollectionURL: "ftp://x/y"}), "must start with https:// or http://"),
-		Entry("a URL to a file", NodeTimeout(time.Minute), collection(v2beta2.OperatorCollectionSpec{CollectionURL: "file:///etc/passwd"}), "must start with https:// or http://"),
-		Entry("an unknown deletion policy", NodeTimeout(time.Minute), collection(v2beta2.OperatorCollectionSpec{DeletionPolicy: "Maybe"}), "spec.deletionPolicy"),
-		Entry("a SubOperatorConfig of no collection", NodeTimeout(time.Minute), newSOC("default", "refused", ""), "spec.operatorCollection"),
+		Entry("a URL that is no web address", collection(v2beta2.OperatorCollectionSpec{CollectionURL: "ftp://x/y"}), "must start with https:// or http://"),
+		Entry("a URL to a file", collection(v2beta2.OperatorCollectionSpec{CollectionURL: "file:///etc/passwd"}), "must start with https:// or http://"),
+		Entry("an unknown deletion policy", collection(v2beta2.OperatorCollectionSpec{DeletionPolicy: "Maybe"}), "spec.deletionPolicy"),
+		Entry("a SubOperatorConfig of no collection", newSOC("default", "refused", ""), "spec.operatorCollection"),
 	)
 
 	It("accepts a local endpoint without a host", func(ctx context.Context) {
 		Expect(K8s.Create(ctx, endpoint("pod", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}), client.DryRunAll)).To(Succeed())
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("lets credentialType be set, but not changed after that", func(ctx context.Context) {
 		soc := newSOC(newNamespace(ctx), "soc", "absent")
@@ -73,7 +72,7 @@ var _ = Describe("The API server", func() {
 		Expect(TryPatch(ctx, soc, `{"spec":{"credentialType":"shared"}}`)).To(beRefused(refusal))
 		Expect(TryPatch(ctx, soc, `{"spec":{"credentialType":null}}`)).To(beRefused(refusal))
 		Expect(TryPatch(ctx, soc, `{"spec":{"operatorCollection":"other"}}`)).To(beRefused("operatorCollection cannot be changed"))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("does not let apiGroup be changed", func(ctx context.Context) {
 		oc := newCollection(newNamespace(ctx), "oc", v2beta2.OperatorCollectionSpec{Suspend: true})
@@ -81,7 +80,7 @@ var _ = Describe("The API server", func() {
 		Expect(oc.Spec.APIGroup).To(Equal(v2beta2.APIGroupShared))
 		Expect(oc.Spec.DeletionPolicy).To(Equal(v2beta2.DeletionBlock))
 		Expect(TryPatch(ctx, oc, `{"spec":{"apiGroup":"PerCollection"}}`)).To(beRefused("apiGroup cannot be changed"))
-	}, NodeTimeout(time.Minute))
+	})
 })
 
 // newSOC is a SubOperatorConfig that maps its own namespace.

@@ -178,12 +178,12 @@ func replaceFile(content []byte, name, by string) []byte {
 
 func expectVerified(ctx context.Context, oc *v2beta2.OperatorCollection, method, by string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Expect(Condition(ctx, oc, v2beta2.ConditionImported)(g)).To(ConditionTrue())
 		Get(ctx, g, oc)
 		g.Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", method), HaveField("VerifiedBy", by),
 			HaveField("VerifiedAt", HaveValue(HaveField("Time", BeTemporally("~", time.Now(), time.Hour)))))))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("A signed archive", func() {
@@ -197,7 +197,7 @@ var _ = Describe("A signed archive", func() {
 			oc := newCollection(namespace, "oc", signed(content))
 			Create(ctx, oc)
 			expectVerified(ctx, oc, "Signature", signer.fingerprint)
-		}, NodeTimeout(time.Minute))
+		})
 	}
 
 	It("is imported when Ansible Galaxy's GPG signature of its MANIFEST.json is right", func(ctx context.Context) {
@@ -208,7 +208,7 @@ var _ = Describe("A signed archive", func() {
 		oc := newCollection(namespace, "oc", signed(content))
 		Create(ctx, oc)
 		expectVerified(ctx, oc, "GalaxySignature", fingerprint)
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("is refused when Ansible Galaxy's signature is right, but a file is not the one it vouches for", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -218,11 +218,11 @@ var _ = Describe("A signed archive", func() {
 		oc := newCollection(namespace, "oc", signed(replaceFile(content, "play.yml", "- {hosts: all, tasks: [{raw: id}]}\n")))
 		Create(ctx, oc)
 		ExpectFailure(ctx, oc, v2beta2.ReasonInvalidCollection, "the checksum of \"play.yml\" is not the listed one", true)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact).To(BeNil())
 		Expect(madeIn(ctx, namespace)).To(ConsistOf("Secret/" + signatureSecret))
 		attack.Repelled("Origin", "change a file of an archive that Ansible Galaxy signed", "nothing of it is installed", seen(ctx, oc))
-	}, NodeTimeout(time.Minute))
+	})
 
 	DescribeTable("is refused, nothing of it is installed, and it heals with the Secret", attack.Label,
 		func(ctx context.Context, reason, message string, wrong func(right *signer, content []byte) map[string][]byte) {
@@ -236,47 +236,47 @@ var _ = Describe("A signed archive", func() {
 			Create(ctx, oc)
 			ExpectFailure(ctx, oc, reason, message, false)
 			observed := seen(ctx, oc)
-			Get(ctx, NewWithT(GinkgoT()), oc)
+			Get(ctx, Default, oc)
 			Expect(oc.Status.Artifact).To(BeNil())
 			Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseFailed))
 			Expect(madeIn(ctx, namespace)).To(Equal(before))
-			Expect(Gone(ctx, customResourceDefinition(s.crdName()))(NewWithT(GinkgoT()))).To(BeTrue())
+			Expect(Gone(ctx, customResourceDefinition(s.crdName()))(Default)).To(BeTrue())
 			Expect(filepath.Glob(filepath.Join(theManager.storage, ".artifacts", "sha256", DigestOf(content)[7:]+"*"))).To(BeEmpty(), "the store keeps nothing of it")
-			Eventually(filepath.Glob).WithArguments(filepath.Join(theManager.storage, ".artifacts", "tmp", "*")).WithContext(ctx).
+			Eventually(ctx, filepath.Glob).WithArguments(filepath.Join(theManager.storage, ".artifacts", "tmp", "*")).
 				Should(BeEmpty(), "nor does the temporary folder, unless the manager tries again just then")
 
 			setSecret(ctx, namespace, right.evidence(content))
 			expectVerified(ctx, oc, "Signature", right.fingerprint)
 			attack.Repelled("Origin", "install an archive "+CurrentSpecReport().LeafNodeText, "nothing of it is installed or stored", observed)
 		},
-		Entry("with the signature of another archive", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
+		Entry("with the signature of another archive", v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
 			func(right *signer, content []byte) map[string][]byte {
 				return map[string][]byte{"k": right.public(), "s": right.sign(append(content, 0))}
 			}),
-		Entry("with the signature of another key", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
+		Entry("with the signature of another key", v2beta2.ReasonSignatureInvalid, "is not signed by the key sha256:",
 			func(right *signer, content []byte) map[string][]byte {
 				return map[string][]byte{"k": right.public(), "s": ecdsaSigner().sign(content)}
 			}),
-		Entry("with the GPG signature of another archive", NodeTimeout(time.Minute), v2beta2.ReasonSignatureInvalid, "MANIFEST.json is not what was signed",
+		Entry("with the GPG signature of another archive", v2beta2.ReasonSignatureInvalid, "MANIFEST.json is not what was signed",
 			func(*signer, []byte) map[string][]byte {
 				data, _ := galaxyEvidence(newSample().archive())
 				return data
 			}),
-		Entry("without the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `Secret "proof" does not exist in namespace`,
+		Entry("without the Secret", v2beta2.ReasonSignatureSecretInvalid, `Secret "proof" does not exist in namespace`,
 			func(*signer, []byte) map[string][]byte { return nil }),
-		Entry("with an empty Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, "it is empty",
+		Entry("with an empty Secret", v2beta2.ReasonSignatureSecretInvalid, "it is empty",
 			func(*signer, []byte) map[string][]byte { return map[string][]byte{} }),
-		Entry("with garbage in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `"garbage" is nothing that is known`,
+		Entry("with garbage in the Secret", v2beta2.ReasonSignatureSecretInvalid, `"garbage" is nothing that is known`,
 			func(right *signer, content []byte) map[string][]byte {
 				data := right.evidence(content)
 				data["garbage"] = []byte(SecretValue("garbage beside a signature"))
 				return data
 			}),
-		Entry("without a public key", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, "without a public key",
+		Entry("without a public key", v2beta2.ReasonSignatureSecretInvalid, "without a public key",
 			func(right *signer, content []byte) map[string][]byte {
 				return map[string][]byte{"s": right.sign(content)}
 			}),
-		Entry("with a private key in the Secret", NodeTimeout(time.Minute), v2beta2.ReasonSignatureSecretInvalid, `"key" holds a private key`,
+		Entry("with a private key in the Secret", v2beta2.ReasonSignatureSecretInvalid, `"key" holds a private key`,
 			func(right *signer, content []byte) map[string][]byte {
 				return map[string][]byte{"key": right.private(), "s": right.sign(content)}
 			}),
@@ -301,7 +301,7 @@ var _ = Describe("A signed archive", func() {
 		Create(ctx, other)
 		ExpectFailure(ctx, other, v2beta2.ReasonSignatureInvalid, "is not signed by", false)
 		attack.Repelled("Origin", "install an archive with the pinned digest and a signature of another key", "nothing of it is installed", seen(ctx, other))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("is not looked at when verification is skipped, and status says so", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -309,10 +309,10 @@ var _ = Describe("A signed archive", func() {
 		spec.SkipSignatureVerification = true
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact).To(HaveValue(And(HaveField("Verification", "Skipped"), HaveField("VerifiedBy", ""), HaveField("VerifiedAt", BeNil()))))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("keeps running when the key is taken away, but is Ready only with one that is right, also after a restart", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
@@ -320,10 +320,10 @@ var _ = Describe("A signed archive", func() {
 		Create(ctx, secretOf(namespace, signer.evidence(content)))
 		oc := newCollection(namespace, "oc", signed(content))
 		Create(ctx, oc)
-		Eventually(Gone(ctx, deployment(namespace, s.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		artifact := oc.Status.Artifact
 		before := versions(installed(ctx, defaultSOC(oc)))
 		// From here on the archive cannot be downloaded.
@@ -343,7 +343,7 @@ var _ = Describe("A signed archive", func() {
 			theManager.start(ctx)
 			ExpectFailure(ctx, oc, change.reason, change.message, false)
 			Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
-			Get(ctx, NewWithT(GinkgoT()), oc)
+			Get(ctx, Default, oc)
 			Expect(oc.Status.Artifact).To(Equal(artifact))
 			attack.Repelled("Origin", "restart the manager after "+change.of, "nothing else is installed, and what runs is not called verified", seen(ctx, oc))
 		}
@@ -351,7 +351,7 @@ var _ = Describe("A signed archive", func() {
 		By("the same key again")
 		setSecret(ctx, namespace, signer.evidence(content))
 		ExpectReady(ctx, oc)
-		Get(ctx, NewWithT(GinkgoT()), oc)
+		Get(ctx, Default, oc)
 		Expect(oc.Status.Artifact).To(Equal(artifact), "also the time at which it was verified")
 
 		By("another key that has signed the same archive")
@@ -365,14 +365,14 @@ var _ = Describe("A signed archive", func() {
 		expectVerified(ctx, oc, "Digest", "")
 		ExpectReady(ctx, oc)
 		Expect(versions(installed(ctx, defaultSOC(oc)))).To(Equal(before))
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("has to prove itself when skipping ends, without being downloaded again", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ed25519Signer()
 		content := s.archive()
 		oc := newCollection(namespace, "oc", unverified(web.Serve(content)))
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		web.Replace(oc.Spec.CollectionURL, http.NotFound)
 
 		Patch(ctx, oc, `{"spec":{"skipSignatureVerification":false}}`)
@@ -381,7 +381,7 @@ var _ = Describe("A signed archive", func() {
 		Create(ctx, secretOf(namespace, signer.evidence(content)))
 		Patch(ctx, oc, `{"spec":{"signatureSecret":"proof"}}`)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("is not taken from the store on the word of a status that names another archive", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
@@ -391,19 +391,19 @@ var _ = Describe("A signed archive", func() {
 		Create(ctx, secretOf(namespace, signer.evidence(content)))
 		importUnverified := newCollection(namespace, "evil", unverified(web.Serve(evilContent)))
 		Create(ctx, importUnverified)
-		Eventually(Condition(ctx, importUnverified, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, importUnverified, v2beta2.ConditionImported)).Should(ConditionTrue())
 		oc := newCollection(namespace, "oc", signed(content))
 		Create(ctx, oc)
 		expectVerified(ctx, oc, "Signature", signer.fingerprint)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, oc)
 			oc.Status.Artifact.Digest = DigestOf(evilContent)
 			g.Expect(K8s.Status().Update(ctx, oc)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Patch(ctx, oc, `{"metadata":{"annotations":{"look":"again"}}}`)
 		ExpectFailure(ctx, oc, v2beta2.ReasonSignatureInvalid, DigestOf(evilContent), false)
 		attack.Repelled("Origin", "name another stored archive in the status", "what is stored is verified again", seen(ctx, oc))
-	}, NodeTimeout(time.Minute))
+	})
 
 	It("is verified like any other when it was uploaded, and again when the manager lost it", attack.Label, func(ctx context.Context) {
 		namespace, s, signer := newNamespace(ctx), newSample(), ecdsaSigner()
@@ -427,7 +427,7 @@ var _ = Describe("A signed archive", func() {
 		theManager.start(ctx)
 		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(evil.archive()), false)
 		attack.Repelled("Origin", "overwrite an upload and have the manager lose its store", "other content is never taken silently", seen(ctx, oc))
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("The policy require-verification", func() {
@@ -435,7 +435,7 @@ var _ = Describe("The policy require-verification", func() {
 		namespace, s := newNamespace(ctx), newSample()
 		old := newCollection(namespace, "old", unverified(web.Serve(s.archive())))
 		Create(ctx, old)
-		Eventually(Condition(ctx, old, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, old, v2beta2.ConditionImported)).Should(ConditionTrue())
 		content, err := os.ReadFile("../../config/components/require-verification/policy.yaml")
 		Expect(err).NotTo(HaveOccurred())
 		for _, document := range strings.Split(string(content), "\n---\n") {
@@ -445,15 +445,15 @@ var _ = Describe("The policy require-verification", func() {
 			DeferCleanup(func(ctx context.Context) {
 				Remove(ctx, object)
 				// Other specs skip verification.
-				Eventually(func() error {
+				Eventually(ctx, func() error {
 					return K8s.Create(ctx, newCollection("default", "allowed", unverified("https://example.com/x")), client.DryRunAll)
-				}).WithContext(ctx).Should(Succeed())
-			}, NodeTimeout(time.Minute))
+				}).Should(Succeed())
+			})
 		}
 		beForbidden := MatchError(And(ContainSubstring("skipSignatureVerification: true is forbidden in this cluster"), ContainSubstring("spec.signatureSecret")))
-		Eventually(func() error {
+		Eventually(ctx, func() error {
 			return K8s.Create(ctx, newCollection(namespace, "new", unverified("https://example.com/x")), client.DryRunAll)
-		}).WithContext(ctx).Should(beForbidden)
+		}).Should(beForbidden)
 
 		By("allowing everything else")
 		fresh := newCollection(namespace, "new", newSample().pinned())
@@ -468,6 +468,6 @@ var _ = Describe("The policy require-verification", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, old)
 		Remove(ctx, old)
-		Eventually(Gone(ctx, old)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(2*time.Minute))
+		Eventually(ctx, Gone(ctx, old)).Should(BeTrue())
+	})
 })

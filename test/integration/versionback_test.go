@@ -47,7 +47,7 @@ func (m *managerProcess) replaceBy(ctx context.Context, binary string) {
 var _ = Describe("Another version of the manager", func() {
 	It("reads what the former one wrote, and the other way round", Label("soak"), func(ctx context.Context) {
 		present, former := theManager.binary, formerManager(ctx)
-		DeferCleanup(func(ctx context.Context) { theManager.replaceBy(ctx, present) }, NodeTimeout(time.Minute))
+		DeferCleanup(func(ctx context.Context) { theManager.replaceBy(ctx, present) })
 		theManager.replaceBy(ctx, former)
 		namespace, s, gone := newNamespace(ctx), newSample(), newSample()
 		server := startSSHServer()
@@ -59,7 +59,7 @@ var _ = Describe("Another version of the manager", func() {
 		thing.SetAnnotations(map[string]string{"zoscb.ibm.com/run-record": "as it was"})
 		Create(ctx, thing)
 		ExpectReady(ctx, lpar)
-		Eventually(Condition(ctx, lpar, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, lpar, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		before := keptState(ctx, namespace, s, oc, soc, lpar, thing)
 
 		for round, binary := range []string{present, former, present} {
@@ -68,33 +68,33 @@ var _ = Describe("Another version of the manager", func() {
 			// What it does for a changed spec shows that it has taken over.
 			policy := []string{"Finalize", "Block"}[round%2]
 			Patch(ctx, oc, `{"spec":{"deletionPolicy":"`+policy+`"}}`)
-			Eventually(func(g Gomega) {
+			Eventually(ctx, func(g Gomega) {
 				Get(ctx, g, oc)
 				g.Expect(oc.Status.ObservedGeneration).To(Equal(oc.Generation))
-			}).WithContext(ctx).Should(Succeed())
-			Eventually(func(g Gomega) {
+			}).Should(Succeed())
+			Eventually(ctx, func(g Gomega) {
 				makeAvailable(ctx, namespace, s.operator()) // The versions may have different pods.
 				for _, object := range []client.Object{oc, soc} {
 					g.Expect(Condition(ctx, object, v2beta2.ConditionReady)(g)).To(ConditionTrue())
 				}
-			}).WithContext(ctx).WithPolling(time.Second).Should(Succeed())
+			}).WithPolling(time.Second).Should(Succeed())
 			Expect(keptState(ctx, namespace, s, oc, soc, lpar, thing)).To(Equal(before))
 			if binary == present { // Former versions rendered titles, which hide forms in consoles, and no category.
 				expectNoOwners(ctx, soc)
-				Eventually(func(g Gomega) {
+				Eventually(ctx, func(g Gomega) {
 					crd := customResourceDefinition(s.crdName())
 					Get(ctx, g, crd)
 					g.Expect(crd.Spec.Names.Categories).To(Equal([]string{"zos"}))
 					g.Expect(crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Title).To(BeEmpty())
-				}).WithContext(ctx).Should(Succeed())
+				}).Should(Succeed())
 			}
 			if round == 0 {
-				Eventually(Field(ctx, lpar, "metadata", "annotations", "zoscb.ibm.com/pinned-host-keys")).WithContext(ctx).ShouldNot(BeEmpty())
+				Eventually(ctx, Field(ctx, lpar, "metadata", "annotations", "zoscb.ibm.com/pinned-host-keys")).ShouldNot(BeEmpty())
 				other := newCollection(namespace, "gone", gone.pinned())
 				Create(ctx, other)
-				Eventually(Condition(ctx, other, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+				Eventually(ctx, Condition(ctx, other, v2beta2.ConditionImported)).Should(ConditionTrue())
 				Remove(ctx, other)
-				Eventually(Gone(ctx, other)).WithContext(ctx).Should(BeTrue())
+				Eventually(ctx, Gone(ctx, other)).Should(BeTrue())
 			}
 		}
 
@@ -102,9 +102,9 @@ var _ = Describe("Another version of the manager", func() {
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
 		Remove(ctx, thing)
 		Remove(ctx, oc)
-		Eventually(Gone(ctx, oc)).WithContext(ctx).Should(BeTrue())
-		Eventually(Gone(ctx, customResourceDefinition(s.crdName()))).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(6*time.Minute))
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
+	})
 })
 
 // keptState is what no version of the manager may lose or make anew, by object.
@@ -112,7 +112,7 @@ func keptState(ctx context.Context, namespace string, s *sample, objects ...clie
 	GinkgoHelper()
 	state := map[string]any{"archive": filepath.Base(theManager.archiveOf(s))}
 	for _, object := range append(objects, deployment(namespace, s.operator()), customResourceDefinition(s.crdName())) {
-		live := Live(ctx, NewWithT(GinkgoT()), object)
+		live := Live(ctx, Default, object)
 		name := live.GetKind() + "/" + live.GetName()
 		state[name+" UID"], state[name+" finalizers"] = string(live.GetUID()), live.GetFinalizers()
 		for _, path := range [][]string{

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -25,12 +24,12 @@ func specField(ctx context.Context, object *unstructured.Unstructured, name stri
 // makeReadyAgain waits for a new version's Deployment and makes it available.
 func makeReadyAgain(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample, version string) {
 	GinkgoHelper()
-	Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("version "+version)))
-	Eventually(func(g Gomega) {
+	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("version "+version)))
+	Eventually(ctx, func(g Gomega) {
 		d := deployment(oc.Namespace, s.operator())
 		Get(ctx, g, d)
 		g.Expect(d.Spec.Template.Labels).To(HaveKeyWithValue("operator-version", version))
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 	makeAvailable(ctx, oc.Namespace, s.operator())
 	ExpectReady(ctx, oc)
 }
@@ -63,8 +62,8 @@ var _ = Describe("Two versions of a collection", func() {
 		ocNew := newCollection(older, "next", next.pinned())
 		allowMapping(ctx, newer, older)
 		Create(ctx, func() *v2beta2.SubOperatorConfig { return newSOC(older, "next", "next", mapTo(newer)...) }(), ocNew)
-		Eventually(Condition(ctx, ocNew, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(Gone(ctx, deployment(newer, next.operator()))).WithContext(ctx).Should(BeFalse())
+		Eventually(ctx, Condition(ctx, ocNew, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, Gone(ctx, deployment(newer, next.operator()))).Should(BeFalse())
 		makeAvailable(ctx, newer, next.operator())
 		ExpectReady(ctx, ocNew)
 		ExpectReady(ctx, ocOld)
@@ -72,13 +71,13 @@ var _ = Describe("Two versions of a collection", func() {
 
 		By("each running its own")
 		for namespace, digest := range map[string]string{older: ocOld.Spec.Digest, newer: ocNew.Spec.Digest} {
-			config := Live(ctx, NewWithT(GinkgoT()), configMap(namespace, s.operator()+"-runtime"))
+			config := Live(ctx, Default, configMap(namespace, s.operator()+"-runtime"))
 			Expect(config.Object["data"]).To(HaveKeyWithValue("digest", digest))
 		}
 
 		By("serving the fields of both in both, each version with its own rules alone")
 		crd := customResourceDefinition(s.crdName())
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.Spec.Versions).To(ConsistOf(
 			And(HaveField("Name", next.apiVersion()), HaveField("Storage", true), HaveField("Served", true)),
 			And(HaveField("Name", s.apiVersion()), HaveField("Storage", false), HaveField("Served", true))))
@@ -111,56 +110,56 @@ var _ = Describe("Two versions of a collection", func() {
 		asOld := s.instance(newer, "one")
 		Patch(ctx, asOld, `{"spec":{"size":7}}`)
 		asOld = s.instance(newer, "one")
-		Get(ctx, NewWithT(GinkgoT()), asOld)
+		Get(ctx, Default, asOld)
 		Expect(unstructured.SetNestedField(asOld.Object, "b", "spec", "mode")).To(Succeed())
 		Expect(K8s.Update(ctx, asOld)).To(Succeed())
 		for name, value := range map[string]any{"size": int64(7), "colour": "blue", "owner": "me", "format": "y", "mode": "b"} {
-			Expect(specField(ctx, thing, name)(NewWithT(GinkgoT()))).To(Equal(value), name)
+			Expect(specField(ctx, thing, name)(Default)).To(Equal(value), name)
 		}
 		Patch(ctx, asOld, `{"spec":{"colour":"green"}}`)
-		Expect(specField(ctx, thing, "colour")(NewWithT(GinkgoT()))).To(Equal("green"), "the other version's choice of values is not enforced")
+		Expect(specField(ctx, thing, "colour")(Default)).To(Equal("green"), "the other version's choice of values is not enforced")
 
 		By("keeping the CRD's versions when one of them goes")
 		Remove(ctx, thing)
 		Remove(ctx, plain)
 		Remove(ctx, ocNew)
-		Eventually(Gone(ctx, ocNew)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, ocNew)).Should(BeTrue())
 		ExpectReady(ctx, ocOld)
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.Spec.Versions).To(HaveLen(2))
-	}, NodeTimeout(4*time.Minute))
+	})
 
 	It("cannot be served when a field changes its type: nothing is applied, and the old one keeps running", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		soc, crd := defaultSOC(oc), customResourceDefinition(s.crdName())
 		before := versions(installed(ctx, soc))
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		version := crd.ResourceVersion
 		next := *s
 		next.version, next.variables = "1.1.0", "{name: size, displayName: Size, type: string}"
 		second := newCollection(namespace, "second", next.pinned())
 		Create(ctx, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonSchemaConflict, "spec.size", false)
-		Expect(Condition(ctx, second, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(And(
+		Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).To(And(
 			WithMessage(s.apiVersion()), WithMessage(next.apiVersion()), WithMessage("integer"), WithMessage("string")))
 		changeSpec(ctx, oc, next.pinned())
 		ExpectFailure(ctx, oc, v2beta2.ReasonSchemaConflict, "spec.size", false)
-		Get(ctx, NewWithT(GinkgoT()), crd)
+		Get(ctx, Default, crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 		ExpectReady(ctx, soc)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("keep a kind that only one of them has, though the owner of the collection dropped it", func(ctx context.Context) {
 		owner, guest, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		both := s.withKinds(s.kind, s.kind+"Extra")
 		ocOwner := newCollection(owner, "oc", both.pinned())
 		Create(ctx, ocOwner)
-		Eventually(Condition(ctx, ocOwner, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, ocOwner, v2beta2.ConditionImported)).Should(ConditionTrue())
 		oc := newCollection(guest, "oc", both.pinned())
 		Create(ctx, oc)
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		makeAvailable(ctx, guest, s.operator())
 		ExpectReady(ctx, oc)
 
@@ -168,12 +167,12 @@ var _ = Describe("Two versions of a collection", func() {
 		changeSpec(ctx, ocOwner, s.pinned())
 		makeReadyAgain(ctx, ocOwner, s, "2.0.0")
 		extra := customResourceDefinition(s.plural()[:len(s.plural())-1] + "extras." + SharedGroup)
-		Consistently(Gone(ctx, extra)).WithContext(ctx).Should(BeFalse())
+		Consistently(ctx, Gone(ctx, extra)).Should(BeFalse())
 		ExpectReady(ctx, oc)
 		removeCollections(ctx, guest)
-		Eventually(Gone(ctx, extra)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, extra)).Should(BeTrue())
 		ExpectReady(ctx, ocOwner)
-	}, NodeTimeout(3*time.Minute))
+	})
 
 	It("are one when an author publishes other content under the same number: never at the cost of a custom resource", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -203,22 +202,22 @@ var _ = Describe("Two versions of a collection", func() {
 		By("taking what only adds")
 		s.variables += "\n      - {name: colour, displayName: Colour, type: string, default: red}"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(Condition(ctx, oc, v2beta2.ConditionImported)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		Eventually(ctx, func(g Gomega) {
 			crd := customResourceDefinition(s.crdName())
 			Get(ctx, g, crd)
 			g.Expect(specSchema(crd, s.apiVersion()).Properties).To(HaveKey("colour"))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("taking anything when no custom resource is left")
 		Remove(ctx, thing)
 		s.variables = "{name: size, displayName: Size, type: string}"
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)
 			g.Expect(soc.Status.Installations).To(ConsistOf(HaveField("Digest", oc.Spec.Digest)))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -39,9 +39,9 @@ func requestsAbout(namespaces ...string) func() []string {
 // expectSilence waits until the manager makes no request about namespaces any more.
 func expectSilence(ctx context.Context, namespaces ...string) {
 	GinkgoHelper()
-	Eventually(func(g Gomega) {
+	Eventually(ctx, func(g Gomega) {
 		g.Consistently(requestsAbout(namespaces...)).WithTimeout(quiet).Should(BeEmpty())
-	}).WithContext(ctx).Should(Succeed())
+	}).Should(Succeed())
 }
 
 var _ = Describe("What has not changed", func() {
@@ -54,7 +54,7 @@ var _ = Describe("What has not changed", func() {
 
 		By("a Deployment that is not available")
 		requests := requestsAbout(namespace)
-		Get(ctx, NewWithT(GinkgoT()), operator)
+		Get(ctx, Default, operator)
 		operator.Annotations["deployment.kubernetes.io/revision"] = "1" // As its controller does.
 		operator.Status.ObservedGeneration, operator.Status.Replicas, operator.Status.UnavailableReplicas = operator.Generation, 1, 1
 		Expect(K8s.Status().Update(ctx, operator)).To(Succeed())
@@ -62,7 +62,7 @@ var _ = Describe("What has not changed", func() {
 
 		By("a pod that cannot be scheduled")
 		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, s)(NewWithT(GinkgoT())).Labels},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, s)(Default).Labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 		}
 		Create(ctx, pod)
@@ -89,7 +89,7 @@ var _ = Describe("What has not changed", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		Patch(ctx, pod, `{"metadata":{"labels":{"team":"blue"}}}`)
 		Consistently(requests).WithTimeout(quiet).Should(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("costs no request where another namespace of the same SubOperatorConfig has changed", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
@@ -115,12 +115,12 @@ var _ = Describe("What has not changed", func() {
 
 		changed, requests := requestsAbout(mapped[1]), requestsAbout(mapped[2:]...)
 		Patch(ctx, deployment(mapped[1], s.operator()), `{"spec":{"replicas":3}}`)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			operator := deployment(mapped[1], s.operator())
 			Get(ctx, g, operator)
 			g.Expect(operator.Spec.Replicas).To(HaveValue(BeEquivalentTo(1)))
-		}).WithContext(ctx).Should(Succeed())
-		Eventually(changed).WithContext(ctx).Should(HaveLen(3), "it is read, validated and written")
+		}).Should(Succeed())
+		Eventually(ctx, changed).Should(HaveLen(3), "it is read, validated and written")
 		Consistently(requests).WithTimeout(quiet).Should(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+	})
 })

@@ -108,10 +108,10 @@ var _ = Describe("The state of a security domain", func() {
 		other.Spec.EndpointType = v2beta2.EndpointLocal
 		Create(ctx, one, two, other)
 		secret := StateSecret(one)
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("one", "two")) }).Should(Succeed())
 		Expect(secret.Labels).To(And(HaveKeyWithValue(endpoint.LabelState, "true"), HaveKeyWithValue("managed-by", "ibm-zos-cloud-broker")))
 		Expect(secret.Data).To(And(HaveLen(1), HaveKey(endpoint.StateFile)), "operators can read it, so it has no key")
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(other))(g)).To(ConsistOf("other")) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(other))(g)).To(ConsistOf("other")) }).Should(Succeed())
 		limit := func(g Gomega) int {
 			system := StateOf(ctx, one)(g).Systems[server.address()]
 			if system == nil {
@@ -119,54 +119,54 @@ var _ = Describe("The state of a security domain", func() {
 			}
 			return system.Limit
 		}
-		Eventually(limit).WithContext(ctx).Should(Equal(3))
+		Eventually(ctx, limit).Should(Equal(3))
 
 		By("counting the lowest limit of a system, also one of an endpoint that is not valid")
 		Patch(ctx, one, `{"spec":{"maxConcurrentRuns":2}}`)
-		Eventually(limit).WithContext(ctx).Should(Equal(2))
+		Eventually(ctx, limit).Should(Equal(2))
 		Patch(ctx, one, `{"spec":{"runWindows":[{"schedule":"0 0 31 2 1 1","duration":"1h"}]}}`)
 		ExpectFailure(ctx, one, v2beta2.ReasonInvalidRunWindows, "spec.runWindows[0]", true)
 		Patch(ctx, two, `{"spec":{"maxConcurrentRuns":4}}`)
 		ExpectReady(ctx, two)
-		Expect(limit(NewWithT(GinkgoT()))).To(Equal(2))
+		Expect(limit(Default)).To(Equal(2))
 		Patch(ctx, one, `{"spec":{"runWindows":null}}`)
 		ExpectReady(ctx, one)
 
 		By("leaving it, and joining another one")
 		Patch(ctx, one, `{"spec":{"securityDomain":"PLEX1"}}`)
-		Get(ctx, NewWithT(GinkgoT()), one)
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(one))(g)).To(ConsistOf("one")) }).WithContext(ctx).Should(Succeed())
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
-		Eventually(func(g Gomega) {
+		Get(ctx, Default, one)
+		Eventually(ctx, func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(one))(g)).To(ConsistOf("one")) }).Should(Succeed())
+		Eventually(ctx, func(g Gomega) { g.Expect(ownersOf(ctx, secret)(g)).To(ConsistOf("two")) }).Should(Succeed())
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(StateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Patch(ctx, two, `{"spec":{"securityDomain":"PLEX1"}}`)
-		Eventually(Gone(ctx, secret)).WithContext(ctx).Should(BeTrue(), "no endpoint needs it")
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(one))(g)).To(ConsistOf("one", "two")) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, Gone(ctx, secret)).Should(BeTrue(), "no endpoint needs it")
+		Eventually(ctx, func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(one))(g)).To(ConsistOf("one", "two")) }).Should(Succeed())
 
 		By("losing a limit with the endpoint that had it, whatever the propagation policy of its deletion")
-		Eventually(limit).WithContext(ctx).Should(Equal(2))
-		shared := Live(ctx, NewWithT(GinkgoT()), StateSecret(one)).GetUID()
+		Eventually(ctx, limit).Should(Equal(2))
+		shared := Live(ctx, Default, StateSecret(one)).GetUID()
 		removeWith(ctx, one, metav1.DeletePropagationForeground)
-		Eventually(func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(two))(g)).To(ConsistOf("two")) }).WithContext(ctx).Should(Succeed())
-		Expect(Live(ctx, NewWithT(GinkgoT()), StateSecret(two)).GetUID()).To(Equal(shared))
-		Get(ctx, NewWithT(GinkgoT()), two)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) { g.Expect(ownersOf(ctx, StateSecret(two))(g)).To(ConsistOf("two")) }).Should(Succeed())
+		Expect(Live(ctx, Default, StateSecret(two)).GetUID()).To(Equal(shared))
+		Get(ctx, Default, two)
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(StateOf(ctx, two)(g).Systems[server.address()].Limit).To(Equal(4))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("being created again when a user deletes it, and being deleted with the last endpoint")
 		deleted := StateSecret(two)
-		Get(ctx, NewWithT(GinkgoT()), deleted)
+		Get(ctx, Default, deleted)
 		Remove(ctx, deleted)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			again := StateSecret(two)
 			Get(ctx, g, again)
 			g.Expect(again.UID).NotTo(Equal(deleted.UID))
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 		Remove(ctx, two)
-		Eventually(Gone(ctx, StateSecret(two))).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(3*time.Minute))
+		Eventually(ctx, Gone(ctx, StateSecret(two))).Should(BeTrue())
+	})
 
 	It("is never replaced when it cannot be read, nor taken from somebody else", func(ctx context.Context) {
 		namespace := newNamespace(ctx)
@@ -176,7 +176,7 @@ var _ = Describe("The state of a security domain", func() {
 		foreign.StringData = map[string]string{"mine": "yes"}
 		Create(ctx, e, foreign, second)
 		ExpectFailure(ctx, second, v2beta2.ReasonForeignObject, foreign.Name, false)
-		Get(ctx, NewWithT(GinkgoT()), foreign)
+		Get(ctx, Default, foreign)
 		Expect(foreign.Data).To(Equal(map[string][]byte{"mine": []byte("yes")}))
 		Remove(ctx, foreign)
 		Patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
@@ -186,13 +186,13 @@ var _ = Describe("The state of a security domain", func() {
 		secret := StateSecret(e)
 		Patch(ctx, secret, `{"stringData":{"state.json":"{\"systems\":"}}`)
 		ExpectFailure(ctx, e, v2beta2.ReasonInvalidState, secret.Name, false)
-		Expect(Condition(ctx, e, v2beta2.ConditionReady)(NewWithT(GinkgoT()))).To(WithMessage("until you delete it"))
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue(), "it is probed all the same")
-		Get(ctx, NewWithT(GinkgoT()), secret)
+		Expect(Condition(ctx, e, v2beta2.ConditionReady)(Default)).To(WithMessage("until you delete it"))
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue(), "it is probed all the same")
+		Get(ctx, Default, secret)
 		Expect(string(secret.Data[endpoint.StateFile])).To(Equal(`{"systems":`))
 		Remove(ctx, secret)
 		ExpectReady(ctx, e)
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("releases what pods that are gone have held", func(ctx context.Context) {
 		namespace, server, s := newNamespace(ctx), startSSHServer(), newSample()
@@ -202,7 +202,7 @@ var _ = Describe("The state of a security domain", func() {
 		installSample(ctx, namespace, s)
 		ExpectReady(ctx, e)
 		installed := namespace + "/" + s.operator()
-		Eventually(subjectsOf(ctx, e)).WithContext(ctx).Should(Equal([]string{installed}))
+		Eventually(ctx, subjectsOf(ctx, e)).Should(Equal([]string{installed}))
 		alive, ended := NewPod(ctx, namespace, "alive"), NewPod(ctx, namespace, "ended")
 		ended.Status.Phase = corev1.PodFailed
 		Expect(K8s.Status().Update(ctx, ended)).To(Succeed())
@@ -223,13 +223,13 @@ var _ = Describe("The state of a security domain", func() {
 			system.Queue = []endpoint.Waiter{{Operator: namespace + "/uninstalled", Since: time.Now().Add(-2 * time.Minute)}}
 			s.Logons = map[string]*endpoint.Logon{"ibmuser": {Trying: &trying}}
 		})
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			state := StateOf(ctx, e)(g)
 			g.Expect(state.Systems[server.address()].Running).To(ConsistOf(
 				HaveField("Resource", "Job/"+namespace+"/a"), HaveField("Resource", "Job/"+namespace+"/e")), "a pod keeps its places until it has ended")
 			g.Expect(state.Systems[server.address()].Queue).To(BeEmpty())
 			g.Expect(state.Logons["ibmuser"].Trying).To(BeNil())
-		}).WithContext(ctx).Should(Succeed())
+		}).Should(Succeed())
 
 		By("without a write of the manager when places are taken and given back: latencies are written once per hour")
 		expectRest(ctx)
@@ -238,8 +238,8 @@ var _ = Describe("The state of a security domain", func() {
 			s.Systems[settings.Address].Running = append(s.Systems[settings.Address].Running, holder("e", alive))
 		})
 		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) { s.Systems[settings.Address].Running = nil })
-		Consistently(mark.writesIn(namespace)).WithContext(ctx).WithTimeout(2 * probeInterval).Should(BeEmpty())
-	}, NodeTimeout(2*time.Minute))
+		Consistently(ctx, mark.writesIn(namespace)).WithTimeout(2 * probeInterval).Should(BeEmpty())
+	})
 })
 
 var _ = Describe("What runs learn about a ZosEndpoint", func() {
@@ -247,8 +247,8 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		server := startSSHServer()
 		e := newEndpoint(newNamespace(ctx), "lpar1", server)
 		Create(ctx, e)
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), e)
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
+		Get(ctx, Default, e)
 		Expect(e.Status.Latency).To(MatchRegexp(`^([25]0|[125]00)ms$|^([125]|10)s$`))
 		reachable := watchReachable(ctx, e)
 		outage := func(g Gomega) *endpoint.Outage {
@@ -263,47 +263,47 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			Expect(s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection timed out")).To(BeTrue())
 		})
-		Eventually(reachable.conditions).WithContext(ctx).Should(ContainElement(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable),
+		Eventually(ctx, reachable.conditions).Should(ContainElement(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable),
 			WithMessage("a run could not reach "+server.address()+": Connection timed out"))))
-		Eventually(outage).WithContext(ctx).Should(BeNil())
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, outage).Should(BeNil())
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		recovered := StateSecret(e)
-		Get(ctx, NewWithT(GinkgoT()), recovered)
+		Get(ctx, Default, recovered)
 		version, err := strconv.ParseInt(recovered.ResourceVersion, 10, 64)
 		Expect(err).NotTo(HaveOccurred())
-		Eventually(reachable.backAt).WithContext(ctx).ShouldNot(BeZero())
+		Eventually(ctx, reachable.backAt).ShouldNot(BeZero())
 		Expect(version).To(BeNumerically(">", reachable.backAt()), "runs must not see an endpoint as unreachable after its outage has ended")
-		Expect(StateOf(ctx, e)(NewWithT(GinkgoT())).Systems[server.address()].RecoveredAt).NotTo(BeZero())
+		Expect(StateOf(ctx, e)(Default).Systems[server.address()].RecoveredAt).NotTo(BeZero())
 
 		By("unless runs cannot connect again, though the manager always can")
 		run.Now = time.Now()
 		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection refused")
 		})
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("Connection refused")))
-		Consistently(func(g Gomega) {
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(And(ConditionFalse(), WithMessage("Connection refused")))
+		Consistently(ctx, func(g Gomega) {
 			g.Expect(outage(g)).NotTo(BeNil())
 			g.Expect(Condition(ctx, e, v2beta2.ConditionReachable)(g)).To(And(ConditionFalse(), WithMessage("Connection refused")))
-		}).WithContext(ctx).WithTimeout(2 * probeInterval).Should(Succeed())
+		}).WithTimeout(2 * probeInterval).Should(Succeed())
 
 		By("until the system answers, once it has not answered the manager either")
 		server.down()
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
-		Consistently(outage).WithContext(ctx).WithTimeout(2 * probeInterval).ShouldNot(BeNil())
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
+		Consistently(ctx, outage).WithTimeout(2 * probeInterval).ShouldNot(BeNil())
 		server.up()
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		Eventually(outage).WithContext(ctx).Should(BeNil())
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
+		Eventually(ctx, outage).Should(BeNil())
 
 		By("leaving the state alone when a probe fails and no run waits")
 		before := StateSecret(e)
-		Get(ctx, NewWithT(GinkgoT()), before)
+		Get(ctx, Default, before)
 		server.down()
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
 		after := StateSecret(e)
-		Get(ctx, NewWithT(GinkgoT()), after)
+		Get(ctx, Default, after)
 		Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
 		Expect(server.logons.Load()).To(BeZero())
-	}, NodeTimeout(2*time.Minute))
+	})
 
 	It("says which credential was refused, until another one is accepted or a retry is allowed", func(ctx context.Context) {
 		namespace, server := newNamespace(ctx), startSSHServer()
@@ -316,7 +316,7 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		accepted := func(e *v2beta2.ZosEndpoint) func(Gomega) metav1.Condition {
 			return Condition(ctx, e, v2beta2.ConditionCredentialAccepted)
 		}
-		Expect(accepted(one)(NewWithT(GinkgoT()))).To(ConditionAbsent())
+		Expect(accepted(one)(Default)).To(ConditionAbsent())
 		at := time.Now().UTC().Truncate(time.Second)
 		observe := func(after time.Duration, credential string, c endpoint.Connection) {
 			GinkgoHelper()
@@ -326,35 +326,35 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 
 		observe(0, "c1", endpoint.ConnectionRefused)
 		for _, e := range []*v2beta2.ZosEndpoint{one, two} {
-			Eventually(accepted(e)).WithContext(ctx).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialRefused), WithMessage("IBMUSER"),
+			Eventually(ctx, accepted(e)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialRefused), WithMessage("IBMUSER"),
 				WithMessage(at.Format(time.RFC3339)), WithMessage(`"lpar1"`), WithMessage("Permission denied"), WithMessage(endpoint.AnnotationRetry)))
 		}
 		ExpectReady(ctx, one) // Ready is about the spec.
 		observe(time.Second, "c2", endpoint.ConnectionAccepted)
-		Eventually(accepted(two)).WithContext(ctx).Should(And(ConditionTrue(), WithMessage("IBMUSER")))
+		Eventually(ctx, accepted(two)).Should(And(ConditionTrue(), WithMessage("IBMUSER")))
 		observe(2*time.Second, "c3", endpoint.ConnectionRefused)
-		Eventually(accepted(two)).WithContext(ctx).Should(ConditionFalse())
+		Eventually(ctx, accepted(two)).Should(ConditionFalse())
 
 		By("forgetting it when the annotation of one of the endpoints changes")
 		Patch(ctx, two, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRetry))
-		Eventually(func(g Gomega) { g.Expect(StateOf(ctx, one)(g).Logons["ibmuser"].Refused).To(BeEmpty()) }).WithContext(ctx).Should(Succeed())
-		Eventually(accepted(one)).WithContext(ctx).Should(ConditionTrue())
+		Eventually(ctx, func(g Gomega) { g.Expect(StateOf(ctx, one)(g).Logons["ibmuser"].Refused).To(BeEmpty()) }).Should(Succeed())
+		Eventually(ctx, accepted(one)).Should(ConditionTrue())
 		observe(3*time.Second, "c3", endpoint.ConnectionRefused)
-		Eventually(accepted(one)).WithContext(ctx).Should(ConditionFalse())
-		Consistently(accepted(one)).WithContext(ctx).Should(ConditionFalse(), "the same value allows one retry")
+		Eventually(ctx, accepted(one)).Should(ConditionFalse())
+		Consistently(ctx, accepted(one)).Should(ConditionFalse(), "the same value allows one retry")
 
 		By("listing what was removed without a run, at its own endpoint alone")
 		ChangeState(ctx, one, func(s *endpoint.State, _ endpoint.Settings) {
 			s.Abandon(endpoint.Abandoned{Operator: "team-a/o", Group: "example.com", Kind: "Job", Name: "a", Endpoint: "lpar1", At: at})
 		})
-		Eventually(func(g Gomega) []v2beta2.AbandonedResource {
+		Eventually(ctx, func(g Gomega) []v2beta2.AbandonedResource {
 			Get(ctx, g, one)
 			return one.Status.Abandoned
-		}).WithContext(ctx).Should(ConsistOf(And(HaveField("Group", "example.com"), HaveField("Kind", "Job"), HaveField("Namespace", "team-a"), HaveField("Name", "a"))))
-		Get(ctx, NewWithT(GinkgoT()), two)
+		}).Should(ConsistOf(And(HaveField("Group", "example.com"), HaveField("Kind", "Job"), HaveField("Namespace", "team-a"), HaveField("Name", "a"))))
+		Get(ctx, Default, two)
 		Expect(two.Status.Abandoned).To(BeEmpty())
 		expectRest(ctx)
-	}, NodeTimeout(2*time.Minute))
+	})
 })
 
 var _ = Describe("Access to a ZosEndpoint", func() {
@@ -368,8 +368,8 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 		importSample(ctx, own, s)
 		installSample(ctx, other, rival)
 		inOwn, inOther := own+"/"+s.operator(), other+"/"+s.operator()
-		Eventually(subjectsOf(ctx, e)).WithContext(ctx).Should(Equal([]string{inOwn, inOther}))
-		Eventually(subjectsOf(ctx, unused)).WithContext(ctx).Should(Equal([]string{inOwn, inOther}))
+		Eventually(ctx, subjectsOf(ctx, e)).Should(Equal([]string{inOwn, inOther}))
+		Eventually(ctx, subjectsOf(ctx, unused)).Should(Equal([]string{inOwn, inOther}))
 		makeAvailable(ctx, own, s.operator())
 		makeAvailable(ctx, other, s.operator())
 		ExpectReady(ctx, soc)
@@ -378,12 +378,12 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 			return as("system:serviceaccount:" + namespace + ":" + name)
 		}
 		operator := account(other, s.operator())
-		Eventually(func() error { return operator.Get(ctx, client.ObjectKeyFromObject(e), e.DeepCopy()) }).WithContext(ctx).Should(Succeed())
+		Eventually(ctx, func() error { return operator.Get(ctx, client.ObjectKeyFromObject(e), e.DeepCopy()) }).Should(Succeed())
 		secret := StateSecret(e)
-		Eventually(func(g Gomega) {
+		Eventually(ctx, func(g Gomega) {
 			g.Expect(operator.Get(ctx, client.ObjectKeyFromObject(secret), secret)).To(Succeed())
 			g.Expect(operator.Update(ctx, secret)).To(Succeed())
-		}).WithContext(ctx).Should(Succeed(), "unless the manager writes it just then")
+		}).Should(Succeed(), "unless the manager writes it just then")
 		for name, stranger := range map[string]client.Client{"of another collection": account(other, rival.operator()), "of another namespace": account(own, rival.operator())} {
 			refusal := stranger.Get(ctx, client.ObjectKeyFromObject(secret), secret.DeepCopy())
 			Expect(refusal).To(MatchError(ContainSubstring("forbidden")), name)
@@ -394,17 +394,17 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 
 		By("being taken back when the mapping does not allow the endpoint, consent is withdrawn, or nothing is mapped")
 		Patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[{"name":"lpar1"}]},{"namespace":%q}]}}`, own, other))
-		Eventually(subjectsOf(ctx, unused)).WithContext(ctx).Should(Equal([]string{inOther}))
-		Expect(subjectsOf(ctx, e)(NewWithT(GinkgoT()))).To(Equal([]string{inOwn, inOther}))
+		Eventually(ctx, subjectsOf(ctx, unused)).Should(Equal([]string{inOther}))
+		Expect(subjectsOf(ctx, e)(Default)).To(Equal([]string{inOwn, inOther}))
 		allowMapping(ctx, other)
-		Eventually(subjectsOf(ctx, e)).WithContext(ctx).Should(Equal([]string{inOwn}))
+		Eventually(ctx, subjectsOf(ctx, e)).Should(Equal([]string{inOwn}))
 		binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "zosendpoint-pod"}}
-		Eventually(Gone(ctx, binding)).WithContext(ctx).Should(BeTrue())
-		Eventually(func() error { return operator.Get(ctx, client.ObjectKeyFromObject(secret), secret.DeepCopy()) }).WithContext(ctx).
+		Eventually(ctx, Gone(ctx, binding)).Should(BeTrue())
+		Eventually(ctx, func() error { return operator.Get(ctx, client.ObjectKeyFromObject(secret), secret.DeepCopy()) }).
 			Should(MatchError(ContainSubstring("forbidden")))
 		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
 		binding.Name = "zosendpoint-lpar1"
-		Eventually(Gone(ctx, binding)).WithContext(ctx).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, binding)).Should(BeTrue())
 
 		By("being repaired when somebody changes it, and following the endpoint into another security domain")
 		role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: "zosendpoint-lpar1"}}
@@ -414,14 +414,14 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 			g.Expect(role.Rules).To(HaveLen(2))
 			return append(role.Rules[0].ResourceNames, role.Rules[1].ResourceNames...)
 		}
-		Eventually(names).WithContext(ctx).Should(Equal([]string{"lpar1", secret.Name}))
+		Eventually(ctx, names).Should(Equal([]string{"lpar1", secret.Name}))
 		Patch(ctx, e, `{"spec":{"securityDomain":"PLEX1"}}`)
-		Get(ctx, NewWithT(GinkgoT()), e)
-		Eventually(names).WithContext(ctx).Should(Equal([]string{"lpar1", endpoint.StateName(e)}))
+		Get(ctx, Default, e)
+		Eventually(ctx, names).Should(Equal([]string{"lpar1", endpoint.StateName(e)}))
 		expectRest(ctx)
 		Remove(ctx, e)
-		Eventually(Gone(ctx, role)).WithContext(ctx).Should(BeTrue())
-	}, NodeTimeout(4*time.Minute))
+		Eventually(ctx, Gone(ctx, role)).Should(BeTrue())
+	})
 
 	It("is not given through an object of somebody else", attack.Label, func(ctx context.Context) {
 		e := newEndpoint(newNamespace(ctx), "lpar1", startSSHServer())
@@ -429,11 +429,11 @@ var _ = Describe("Access to a ZosEndpoint", func() {
 		Create(ctx, foreign, e)
 		ExpectFailure(ctx, e, v2beta2.ReasonForeignObject, `Role "`+e.Namespace+`/zosendpoint-lpar1"`, false)
 		attack.Repelled("Tenancy", "wait with a Role under the name that the one of a ZosEndpoint will have", "it is neither used nor changed", seen(ctx, e))
-		Eventually(Condition(ctx, e, v2beta2.ConditionReachable)).WithContext(ctx).Should(ConditionTrue())
-		Get(ctx, NewWithT(GinkgoT()), foreign)
+		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
+		Get(ctx, Default, foreign)
 		Expect(foreign.Rules).To(BeEmpty())
 		Remove(ctx, foreign)
 		Patch(ctx, e, `{"metadata":{"annotations":{"look":"again"}}}`)
 		ExpectReady(ctx, e)
-	}, NodeTimeout(2*time.Minute))
+	})
 })
