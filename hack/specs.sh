@@ -33,5 +33,5 @@ olm)
 	exit 2
 	;;
 esac
-exec go tool -modfile=hack/tools/go.mod ginkgo --no-color --fail-on-empty --timeout "${SPECS_TIMEOUT:-30m}" --vet=off \
+exec go tool -modfile=hack/tools/go.mod ginkgo --no-color --fail-on-empty --timeout "${SPECS_TIMEOUT:-45m}" --vet=off \
 	--output-dir "$reports" --json-report "$name.ginkgo.json" "${arguments[@]}" "$@" "$suite"

@@ -48,9 +48,9 @@ digest() {
 
 # run PART: runs it, prints what it took, and remembers that it passed.
 run() {
-	local part=$1 inputs began=$SECONDS code=0 specs
+	local part=$1 inputs began=$SECONDS code=0
 	inputs=$(digest "$part")
-	if [[ ${REPEAT:-} != true ]] && read -r _ _ date seconds specs < <(grep -P "^$part\t$inputs\t" $passed); then
+	if [[ ${REPEAT:-} != true ]] && read -r _ _ date seconds _ < <(grep -P "^$part\t$inputs\t" $passed); then
 		echo "$part: passed on $date in $seconds s with the same inputs ($inputs), not repeated"
 		return
 	fi

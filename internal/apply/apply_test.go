@@ -27,7 +27,7 @@ const ours = "ours"
 
 func isOurs(live client.Object) bool { return live.GetLabels()[ours] == "true" }
 
-// rig is an Applier whose writes are counted, and whose client calls before before each of them.
+// rig is an Applier whose writes are counted, and whose client first calls before.
 type rig struct {
 	*apply.Applier
 	server    *apiserver.Server

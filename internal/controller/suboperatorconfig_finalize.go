@@ -29,12 +29,12 @@ func (r *SubOperatorConfigReconciler) removeOwners(ctx context.Context, s *confi
 	isCollection := func(owner metav1.OwnerReference) bool {
 		return strings.HasPrefix(owner.APIVersion, v2beta2.GroupVersion.Group+"/") && owner.Kind == "OperatorCollection" && owner.Name == s.soc.Spec.OperatorCollection
 	}
-	if !slices.ContainsFunc(s.soc.OwnerReferences, isCollection) || r.Namespaces.Check(s.soc.Namespace) != nil {
+	if managed := r.Namespaces.Check(s.soc.Namespace) == nil; !managed || !slices.ContainsFunc(s.soc.OwnerReferences, isCollection) {
 		return nil
 	}
 	if err := r.installer().RemoveOwners(ctx, s.soc); err != nil {
 		s.problems = append(s.problems, status.Retry(v2beta2.ReasonApplyFailed, err))
-		return nil // Nothing else has to wait for it.
+		return nil // Nothing else has to wait for it, and status names the problem.
 	}
 	before := s.soc.DeepCopy()
 	s.soc.OwnerReferences = slices.DeleteFunc(s.soc.OwnerReferences, isCollection)

@@ -225,7 +225,7 @@ func (r *redactor) hideSensitive(name string, value any) any {
 
 // resourceSpec hides passwords in the spec of a custom resource. If its variables are not known, it hides all texts.
 func (r *redactor) resourceSpec(kind schema.GroupKind, namespace string, spec map[string]any) {
-	variables, known := r.variables[doctor.NamespacedKind{namespace, kind}]
+	variables, known := r.variables[doctor.NamespacedKind{Namespace: namespace, GroupKind: kind}]
 	for name, value := range spec {
 		if name == render.EndpointField {
 			continue

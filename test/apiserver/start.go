@@ -49,8 +49,8 @@ var arguments = []string{
 	"--profiling=false",
 }
 
-// alive is open for as long as this process lives, and port is reserved for as long.
-var alive, port *os.File
+// kept are open for as long as this process lives: the supervisor's pipe, and the reservation of a port.
+var kept []*os.File
 
 // start starts the programs in a folder, and returns the configuration of an administrator once the API server is ready.
 func start(binaries string) (*rest.Config, error) {
@@ -83,7 +83,7 @@ func start(binaries string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	alive, command.ExtraFiles = writer, []*os.File{reader}
+	kept, command.ExtraFiles = append(kept, writer), []*os.File{reader}
 	if err := errors.Join(command.Run(), reader.Close()); err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func reservePort() (*net.TCPAddr, error) {
 	if err != nil {
 		return nil, err
 	}
-	port = os.NewFile(uintptr(socket), "port")
+	kept = append(kept, os.NewFile(uintptr(socket), "port"))
 	address := unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
 	if err := errors.Join(unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1), unix.Bind(socket, &address)); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func awaitReady(config *rest.Config, dir string) error {
 		response, err := client.Get(config.Host + "/readyz")
 		if err != nil {
 			last = err.Error()
-			return false, nil
+			return false, nil //nolint:nilerr // The next attempt may succeed.
 		}
 		last = response.Status
 		return response.StatusCode == http.StatusOK, response.Body.Close()
