@@ -31,6 +31,7 @@ part soaks "$api" "hack/specs.sh api soaks --label-filter soak"
 part flood "$api" 'make flood FLOOD=0.1 FLOOD_OUTPUT='
 part attacks "$api $node" 'make attacks'
 part engine-2.19 "$engine" 'hack/test-engine-2.19.sh'
+part oldest "$api charts hack/chart" 'make test-oldest'
 part chart 'charts config cmd internal hack/chart hack/devcluster go.mod' 'make test-chart'
 part monitoring 'config hack/monitoring docs/operations.md' 'make test-monitoring'
 part architectures 'api cmd internal go.mod go.sum hack/test-architectures.sh' 'make test-architectures'
