@@ -58,7 +58,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		grantVersion(ctx)
 		Consistently(ctx, func(g Gomega) {
 			g.Expect(Live(ctx, g, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
-			g.Expect(mark.writesSince()).To(BeEmpty())
+			g.Expect(mark.writesAbout(namespace, oc.Namespace, source.GetName())()).To(BeEmpty())
 		}).WithTimeout(6 * time.Second).Should(Succeed())
 
 		By("making the CatalogSource again when somebody deletes it, with the same content")

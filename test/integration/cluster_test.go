@@ -173,10 +173,15 @@ func (m *auditMark) writesSince() []string {
 	return m.writes
 }
 
-// writesIn returns those of writesSince in one namespace: other specs may have left something behind in theirs.
-func (m *auditMark) writesIn(namespace string) func() []string {
+// writesAbout returns those of writesSince whose path has one of some names of namespaces and objects. Others may be about what earlier
+// specs have left behind, which goes in the background.
+func (m *auditMark) writesAbout(names ...string) func() []string {
 	return func() []string {
-		return slices.DeleteFunc(slices.Clone(m.writesSince()), func(write string) bool { return !strings.Contains(write, "/"+namespace+"/") })
+		return slices.DeleteFunc(slices.Clone(m.writesSince()), func(write string) bool {
+			_, uri, _ := strings.Cut(write, " ")
+			path, _, _ := strings.Cut(uri, "?")
+			return !slices.ContainsFunc(strings.Split(path, "/"), func(segment string) bool { return slices.Contains(names, segment) })
+		})
 	}
 }
 

@@ -283,10 +283,10 @@ var _ = Describe("A download", func() {
 		// Ready comes before the last events and the roll-up of the OperatorCollection.
 		Eventually(ctx, func(g Gomega) {
 			mark = markAudit()
-			g.Consistently(mark.writesIn(namespace)).WithTimeout(3 * time.Second).Should(BeEmpty())
+			g.Consistently(mark.writesAbout(namespace)).WithTimeout(3 * time.Second).Should(BeEmpty())
 		}).Should(Succeed())
 		Eventually(ctx, source.answers).WithTimeout(InstallTimeout).Should(Receive(Equal(conditional)))
-		Consistently(ctx, mark.writesIn(namespace)).Should(BeEmpty())
+		Consistently(ctx, mark.writesAbout(namespace)).Should(BeEmpty())
 		Expect(source.answers).NotTo(Receive())
 
 		By("a server that ignores what it is asked")
@@ -296,7 +296,7 @@ var _ = Describe("A download", func() {
 		})
 		mark = markAudit()
 		Eventually(ctx, source.answers).WithTimeout(InstallTimeout).Should(Receive(HavePrefix("200 ")))
-		Consistently(ctx, mark.writesIn(namespace)).Should(BeEmpty())
+		Consistently(ctx, mark.writesAbout(namespace)).Should(BeEmpty())
 	})
 
 	It("with spec.interval upgrades when the origin changed, never to something older or unproven, and goes on when it is away", attack.Label, func(ctx context.Context) {

@@ -146,8 +146,8 @@ var _ = Describe("A GitOps tool", func() {
 			for range 3 {
 				tool.expectNoDifference(ctx, endpoint, oc, wanted, thing)
 			}
-			Expect(mark.writesIn(own)()).To(BeEmpty())
-			Expect(mark.writesIn(other)()).To(BeEmpty())
+			Expect(mark.writesAbout(own)()).To(BeEmpty())
+			Expect(mark.writesAbout(other)()).To(BeEmpty())
 			tool.expectUnmarked(ctx, s, own, other)
 		})
 	}

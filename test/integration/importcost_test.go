@@ -35,7 +35,7 @@ var _ = Describe("The cost of an import", func() {
 		expectRest(ctx)
 		quiet := markAudit()
 		Patch(ctx, oc, `{"metadata":{"annotations":{"example.com/look":"again"}}}`)
-		Consistently(ctx, quiet.writesIn(namespace)).Should(BeEmpty())
+		Consistently(ctx, quiet.writesAbout(namespace)).Should(BeEmpty())
 		Expect(loads()).To(Equal(1))
 	})
 

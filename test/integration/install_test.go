@@ -247,10 +247,10 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		ExpectReady(ctx, oc)
 		Eventually(ctx, func(g Gomega) {
 			mark := markAudit()
-			g.Consistently(mark.writesSince).WithTimeout(time.Second).Should(BeEmpty())
+			g.Consistently(mark.writesAbout(namespace, s.crdName())).WithTimeout(time.Second).Should(BeEmpty())
 		}).Should(Succeed(), "it comes to rest")
 		before, mark := versions(installed(ctx, soc)), markAudit()
-		Consistently(mark.writesSince).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		Consistently(mark.writesAbout(namespace, s.crdName())).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
 		Expect(versions(installed(ctx, soc))).To(Equal(before))
 
 		By("setting nothing in the Subscription that the ClusterServiceVersion sets")

@@ -124,7 +124,7 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionUploadRefused)).Should(And(ConditionTrue(),
 			WithReason(v2beta2.ReasonVersionConflict), WithMessage(namespace), WithMessage("give this archive another version")))
 		Expect(importedDigest(ctx, other)(Default)).To(Equal(DigestOf(s.archive())))
-		Expect(mark.writesIn(namespace)()).To(BeEmpty())
+		Expect(mark.writesAbout(namespace)()).To(BeEmpty())
 		removeCollections(ctx, namespace)
 		theManager.upload(s.name, s.version, next)
 		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(DigestOf(next)))

@@ -285,7 +285,7 @@ var _ = Describe("A version that nothing uses", func() {
 
 		By("having written each, once but for the page that the manager was killed in")
 		rewritten := 0
-		for _, write := range mark.writesIn(namespace)() {
+		for _, write := range mark.writesAbout(namespace)() {
 			if strings.Contains(write, "/"+s.plural()+"/") {
 				rewritten++
 			}

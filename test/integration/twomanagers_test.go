@@ -63,7 +63,7 @@ var _ = Describe("Two managers", func() {
 		Expect(pair.holds(leader, s.archive())()).To(BeTrue(), "it is ready")
 		Expect(pair.takeOver(ctx, follower)).To(Equal(leader))
 		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
-		Expect(mark.writesIn(namespace)()).To(BeEmpty(), "a takeover changes nothing")
+		Expect(mark.writesAbout(namespace)()).To(BeEmpty(), "a takeover changes nothing")
 		pair.restart(ctx, follower)
 	})
 
@@ -166,7 +166,8 @@ var _ = Describe("Two managers", func() {
 			catalogs[i] = newTestCatalog(net.JoinHostPort(host, port), namespace)
 			Eventually(ctx, catalogs[i].packages(ctx)).Should(ConsistOf(s.operator()))
 		}
-		settled(ctx, oc)
+		Eventually(ctx, Gone(ctx, deployment(oc.Namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
+		expectRest(ctx)
 
 		By("and not again after a takeover")
 		source := Live(ctx, Default, catalogs[0].source())
@@ -181,7 +182,7 @@ var _ = Describe("Two managers", func() {
 		Consistently(ctx, Condition(ctx, oc, published)).Should(ConditionTrue())
 		Expect(catalogs[leader].packages(ctx)()).To(ConsistOf(s.operator()))
 		Expect(Live(ctx, Default, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
-		Expect(mark.writesIn(oc.Namespace)()).To(BeEmpty())
+		Expect(mark.writesAbout(oc.Namespace)()).To(BeEmpty())
 
 		By("and keep OLM connected, whether one crashes or ends")
 		Expect(olm.becomesReady(ctx)).NotTo(ContainElement(connectivity.TransientFailure))

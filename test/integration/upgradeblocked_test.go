@@ -98,7 +98,7 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		expectRest(ctx)
 		mark := markAudit()
 		poke(ctx, oc)
-		Consistently(ctx, mark.writesIn(namespace)).Should(BeEmpty())
+		Consistently(ctx, mark.writesAbout(namespace)).Should(BeEmpty())
 		Expect(fetched.Load()).To(BeEquivalentTo(1))
 
 		By("going back")

@@ -238,7 +238,7 @@ var _ = Describe("The state of a security domain", func() {
 			s.Systems[settings.Address].Running = append(s.Systems[settings.Address].Running, holder("e", alive))
 		})
 		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) { s.Systems[settings.Address].Running = nil })
-		Consistently(ctx, mark.writesIn(namespace)).WithTimeout(2 * probeInterval).Should(BeEmpty())
+		Consistently(ctx, mark.writesAbout(namespace)).WithTimeout(2 * probeInterval).Should(BeEmpty())
 	})
 })
 
