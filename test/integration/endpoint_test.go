@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
@@ -160,8 +161,9 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		return func(g Gomega) map[string]string {
 			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
 			Get(ctx, g, secret)
-			delete(secret.Data, "record.key")
-			delete(secret.Data, "namespace")
+			delete(secret.Data, gate.RecordKeyFile)
+			delete(secret.Data, gate.EndpointsNamespaceFile)
+			delete(secret.Data, gate.KeptSecretsFile)
 			texts := map[string]string{}
 			for key, value := range secret.Data {
 				texts[key] = string(value)

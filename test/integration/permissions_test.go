@@ -143,6 +143,7 @@ var _ = Describe("A collection's permissions", func() {
 			Get(ctx, g, secret)
 			delete(secret.Data, gate.RecordKeyFile)
 			delete(secret.Data, gate.EndpointsNamespaceFile)
+			delete(secret.Data, gate.KeptSecretsFile)
 			return secret.Data
 		}
 		key := SecretValue("key for an operator whose grant is gone")
