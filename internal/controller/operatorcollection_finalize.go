@@ -67,6 +67,9 @@ func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.
 	}
 	existing := &instances.Finder{Client: f.Client, Reader: f.Reader}
 	items, err := f.servedInstances(ctx, oc, existing)
+	if err != nil && oc.Spec.DeletionPolicy == v2beta2.DeletionFinalize { // What is wrong in one namespace keeps no other one from being finalized.
+		return errors.Join(err, existing.Delete(ctx, items))
+	}
 	if err != nil || len(items) == 0 {
 		return err
 	}
@@ -90,7 +93,7 @@ func deletionPoll(oc *v2beta2.OperatorCollection) time.Duration {
 }
 
 // servedInstances are the custom resources in the namespaces where the collection is installed for this object and that
-// consent to it. It is an error with a reason if no operator is there for some of them.
+// consent to it. It is an error with a reason if no operator is there for others.
 func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.OperatorCollection, existing *instances.Finder) ([]unstructured.Unstructured, error) {
 	socs, err := subOperatorConfigsOf(ctx, f.Reader, oc)
 	if err != nil {
@@ -117,8 +120,9 @@ func (f *collectionFinalizer) servedInstances(ctx context.Context, oc *v2beta2.O
 				stuck = append(stuck, err)
 			case err != nil:
 				return nil, err
+			default:
+				served = append(served, items...)
 			}
-			served = append(served, items...)
 		}
 	}
 	return served, status.Join(stuck...)

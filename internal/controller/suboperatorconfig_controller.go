@@ -86,6 +86,8 @@ type configScope struct {
 	results []install.Result
 	// problems of single namespaces or endpoints, which do not affect the others.
 	problems []error
+	// owned is why objects still have owner references of an earlier version. It is one of problems.
+	owned error
 	// foreseen has the conditions from before a status was written that foresees the results, if it was, and former the version and digest.
 	foreseen *[]metav1.Condition
 	former   struct{ version, digest string }
@@ -222,18 +224,19 @@ func (r *SubOperatorConfigReconciler) findCollection(ctx context.Context, s *con
 	if apierrors.IsNotFound(err) {
 		return r.followCollection(ctx, s, err)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return fmt.Errorf("reading OperatorCollection %q: %w", s.soc.Spec.OperatorCollection, err)
-	case oc.DeletionTimestamp != nil:
+	}
+	if oc.Status.Artifact != nil {
+		s.served = oc.UID
+	}
+	if oc.DeletionTimestamp != nil {
 		kept, err := r.keptNamespaces(ctx, s)
 		if err != nil {
 			return err
 		}
 		_ = r.observeKept(ctx, s, kept) // It is in the results.
 		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.Watched, "OperatorCollection %q is being deleted", oc.Name)
-	case oc.Status.Artifact != nil:
-		s.served = oc.UID
 	}
 	switch {
 	case oc.Spec.Suspend:

@@ -29,12 +29,18 @@ func (r *SubOperatorConfigReconciler) removeOwners(ctx context.Context, s *confi
 	isCollection := func(owner metav1.OwnerReference) bool {
 		return strings.HasPrefix(owner.APIVersion, v2beta2.GroupVersion.Group+"/") && owner.Kind == "OperatorCollection" && owner.Name == s.soc.Spec.OperatorCollection
 	}
-	if managed := r.Namespaces.Check(s.soc.Namespace) == nil; !managed || !slices.ContainsFunc(s.soc.OwnerReferences, isCollection) {
+	// A deletion that orphans removed the reference of the SubOperatorConfig, but none of the others.
+	owned := slices.ContainsFunc(s.soc.OwnerReferences, isCollection)
+	if managed := r.Namespaces.Check(s.soc.Namespace) == nil; !managed || !owned && s.soc.Status.OperatorCollectionUID != "" {
 		return nil
 	}
 	if err := r.installer().RemoveOwners(ctx, s.soc); err != nil {
-		s.problems = append(s.problems, status.Retry(v2beta2.ReasonApplyFailed, err))
+		s.owned = status.Retry(v2beta2.ReasonApplyFailed, err)
+		s.problems = append(s.problems, s.owned)
 		return nil // Nothing else has to wait for it, and status names the problem.
+	}
+	if !owned {
+		return nil
 	}
 	before := s.soc.DeepCopy()
 	s.soc.OwnerReferences = slices.DeleteFunc(s.soc.OwnerReferences, isCollection)

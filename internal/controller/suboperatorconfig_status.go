@@ -25,14 +25,15 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 	}
 	before := s.soc.DeepCopy()
 	now := &s.soc.Status
-	now.OperatorCollectionUID = cmp.Or(s.served, now.OperatorCollectionUID)
+	if s.owned == nil { // Otherwise it is tried again.
+		now.OperatorCollectionUID = cmp.Or(s.served, now.OperatorCollectionUID)
+	}
 	setInstallations(now, s.soc, s.results)
 	if s.suspended {
 		if patchErr := status.Patch(ctx, r.Client, s.soc, before); patchErr != nil {
 			return status.Result(patchErr)
 		}
-		s.problems = nil
-		return status.Result(s.join(nil))
+		return status.Result(s.owned)
 	}
 	migrating := r.describeMigration(ctx, s, before)
 	err = s.describe(err)

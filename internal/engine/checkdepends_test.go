@@ -52,6 +52,31 @@ func TestCheckIgnoresUncheckedResults(t *testing.T) {
 	expectReport(t, []string(nil), files(dir))
 }
 
+// A task that runs in checks only if something unknown says so does not run.
+func TestCheckModeOfATaskIsNotKnown(t *testing.T) {
+	r := local(t)
+	dir := r.tasks(`
+- {name: look, ansible.builtin.command: grep -q x DIR/file, register: found, failed_when: false}
+- {name: write, ansible.builtin.copy: {dest: DIR/a, content: a}, check_mode: "{{ found.rc != 0 }}"}
+`, "[]")
+	got := r.check("pod")
+	got.expectChecked(t, 0, 0, 2)
+	expectReport(t, []string(nil), files(dir))
+}
+
+// What follows the end of a play in checks is not checked.
+func TestCheckOfAPlayThatEndsInChecks(t *testing.T) {
+	r := local(t)
+	dir := r.tasks(`
+- {name: look, ansible.builtin.stat: {path: DIR/file}}
+- {ansible.builtin.meta: end_play, when: ansible_check_mode}
+- {name: write, ansible.builtin.copy: {dest: DIR/a, content: a}}
+`, "[]")
+	got := r.check("pod")
+	got.expectChecked(t, 0, 1, 1)
+	expectReport(t, []string(nil), files(dir))
+}
+
 // After a condition that is not known, nobody knows whether the rest of a play runs.
 func TestCheckOfAPlayThatMayEnd(t *testing.T) {
 	for _, strategy := range []string{"linear", "free"} {

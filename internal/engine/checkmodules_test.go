@@ -91,6 +91,8 @@ const notRun = `
 - {name: added by an administrator, acme.zos.lies: {path: DIR/o}}
 - {name: added by its short name, marker: {path: DIR/p}}
 - {name: included, ansible.builtin.include_tasks: included.yml}
+- {name: nothing said about check mode, ibm.ibm_zos_core.zos_tso_command: {path: DIR/q}, check_mode: }
+- {name: on localhost, ibm.ibm_zos_core.zos_tso_command: {path: DIR/r}, delegate_to: localhost}
 - {name: notifying, ansible.builtin.copy: {dest: DIR/z, content: z}, notify: handler}
 `
 
@@ -140,20 +142,21 @@ func TestCheckRunsNoModuleThatIgnoresCheckMode(t *testing.T) {
 	dir := r.tasks(notRun, "[{name: handler, ibm.ibm_zos_core.zos_tso_command: {path: DIR/y}}]\n")
 	r.write("opt/ansible/content/playbooks/included.yml", "[{name: in a file, ibm.ibm_zos_core.zos_tso_command: {path: "+dir+"/x}}]\n")
 	got := r.check("pod")
-	got.expectChecked(t, 1, 1, 17)
+	got.expectChecked(t, 1, 1, 19)
 	expectReport(t, []string(nil), files(dir))
 	expectReport(t, []string{
 		"full name", "short name", "beside the playbook", "ansible.legacy", "redirected", "action", "with an action plugin",
 		"in another one's action plugin", "returns without looking", "loop", "until", "asynchronous", "hidden",
-		"added by an administrator", "added by its short name", "in a file", "handler",
+		"added by an administrator", "added by its short name", "in a file",
+		"nothing said about check mode", "on localhost", "handler",
 	}, slices.DeleteFunc(got.named("runner_on_skipped"), func(name string) bool { return strings.HasPrefix(name, "Reject") || strings.HasPrefix(name, "Look up") }))
 }
 
 func TestCheckRunsWhatItsAuthorSays(t *testing.T) {
 	r := zos(t)
 	dir := r.tasks(run, "[]")
-	// One item of a loop is not checked.
-	r.check("pod").expectChecked(t, 4, 4, 1)
+	// One item of a loop is not checked, and one task elsewhere.
+	r.check("pod").expectChecked(t, 4, 4, 2)
 	expectReport(t, []string{"q", "r", "r.transferred", "t", "v"}, files(dir))
 }
 

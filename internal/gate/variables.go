@@ -79,6 +79,20 @@ func (k KindSettings) SecretNames(vars map[string]any) []string {
 	})
 }
 
+// NamesSecrets reports whether a resource of any kind may name Secrets.
+func (s Settings) NamesSecrets() bool {
+	for _, kind := range s.Kinds {
+		if slices.ContainsFunc(kind.Variables, Variable.namesSecrets) {
+			return true
+		}
+	}
+	return false
+}
+
+func (v Variable) namesSecrets() bool {
+	return v.Secret || slices.ContainsFunc(v.Fields, Variable.namesSecrets)
+}
+
 // References returns the sorted resources that variables name, as plural/name. vars is what Declared returns.
 func (k KindSettings) References(vars map[string]any) []string {
 	return named(k.Variables, vars, func(v Variable, name string) string {

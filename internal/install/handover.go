@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,8 @@ func (r *Installer) leaveKey(ctx context.Context, soc *v2beta2.SubOperatorConfig
 	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, live)
 	if err == nil && OwnedBy(soc)(live) { // Otherwise it is somebody else's.
 		metav1.SetMetaDataAnnotation(&live.ObjectMeta, annotationLeft, "true")
+		// A former version may have set it, and whoever takes over needs the Secret longer.
+		live.OwnerReferences = slices.DeleteFunc(live.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == soc.UID })
 		maps.DeleteFunc(live.Data, func(key string, _ []byte) bool { return key != gate.RecordKeyFile && key != gate.KeptSecretsFile })
 		err = r.Client.Update(ctx, live, client.FieldOwner(apply.FieldOwner))
 		if apierrors.IsForbidden(err) {

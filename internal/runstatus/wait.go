@@ -14,7 +14,9 @@ const fieldWaiting = "waiting"
 // that no run is in progress: one that has not ended according to status was interrupted.
 func Wait(status map[string]any, r Resource, w Waiting) map[string]any {
 	status = copyOf(status)
+	hideDiff(status, r)
 	conditions := conditionsOf(status, r.Now)
+	dropProof(status, conditions)
 	if last := runOf(status); last != nil && last.Outcome == "" {
 		cut := cutShort(*last)
 		setEnded(status, cut)

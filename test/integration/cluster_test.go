@@ -185,11 +185,16 @@ func (m *auditMark) writesAbout(names ...string) func() []string {
 	}
 }
 
-// expectRest waits until the manager has written nothing for two seconds.
-func expectRest(ctx context.Context) {
+// expectRest waits until the manager has written nothing for two seconds, or nothing about some names.
+func expectRest(ctx context.Context, names ...string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
-		g.Consistently(markAudit().writesSince).WithTimeout(2 * time.Second).Should(BeEmpty())
+		mark := markAudit()
+		writes := mark.writesSince
+		if len(names) > 0 {
+			writes = mark.writesAbout(names...)
+		}
+		g.Consistently(writes).WithTimeout(2 * time.Second).Should(BeEmpty())
 	}).Should(Succeed(), "it comes to rest")
 }
 

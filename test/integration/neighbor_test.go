@@ -45,7 +45,7 @@ var _ = Describe("A good neighbour", func() {
 			"--storage-dir="+GinkgoT().TempDir(), "--artifact-bind-address="+freeAddress(), "--artifact-url=http://localhost",
 			"--health-probe-bind-address="+freeAddress(), "--metrics-bind-address=0")
 		second.Env = append(os.Environ(), "KUBECONFIG="+theManager.kubeconfig)
-		expectRest(ctx)
+		expectRest(ctx) // The second one has the same user.
 		mark := markAudit()
 		output, err := second.CombinedOutput()
 		var exit *exec.ExitError

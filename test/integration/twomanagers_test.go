@@ -167,7 +167,7 @@ var _ = Describe("Two managers", func() {
 			Eventually(ctx, catalogs[i].packages(ctx)).Should(ConsistOf(s.operator()))
 		}
 		Eventually(ctx, Gone(ctx, deployment(oc.Namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
-		expectRest(ctx)
+		expectRest(ctx, oc.Namespace)
 
 		By("and not again after a takeover")
 		source := Live(ctx, Default, catalogs[0].source())

@@ -27,6 +27,11 @@ _LEFT_OUT = _PREFIX + "the playbook leaves the task out in check mode"
 _PRETENDED = "Command would have run if not in check mode"
 
 
+def is_kept_from_running(result):
+    """Returns whether a guard has answered instead of a module that must not run in a check."""
+    return result.get("msg") == _MODULE
+
+
 def is_answer(result):
     """Returns whether a result is one of a guard."""
     return str(result.get("msg") or "").startswith(_PREFIX)
@@ -58,10 +63,11 @@ class Guard:
             return execute_module(action, module_name, *args, **kwargs)
 
         def guarded_meta(strategy, task, play_context, iterator, target_host):
-            if task.when and self._unknown:
+            if task.when:
                 variables = strategy._variable_manager.get_vars(play=iterator._play, host=target_host, task=task)
-                if self._dependencies(target_host, variables).expression(task.when):
-                    self._ended = self._ended or str(task.args.get("_raw_params")).startswith("end_")
+                ends = str(task.args.get("_raw_params")).startswith("end_")
+                if self._dependencies(target_host, variables, ["ansible_check_mode"] if ends else ()).expression(task.when):
+                    self._ended = self._ended or ends
                     return []
             return execute_meta(strategy, task, play_context, iterator, target_host)
 
@@ -83,10 +89,10 @@ class Guard:
                 names.difference_update(task.args)
 
     def _must_not_run(self, names, task):
-        return task.check_mode and any(self._modules.include(name, task.collections) for name in names)
+        return task.check_mode is not False and any(self._modules.include(name, task.collections) for name in names)
 
-    def _dependencies(self, host, variables):
-        own = self._unknown.get(host.get_name(), ())
+    def _dependencies(self, host, variables, others=()):
+        own = [*self._unknown.get(host.get_name(), ()), *others]
         return Dependencies(own, variables, elsewhere=set().union(*self._unknown.values()))
 
     def _run(self, run, executor):
@@ -110,7 +116,7 @@ class Guard:
 
 def _uses(task, unknown):
     """Returns whether a task uses something unknown besides its conditions. Its own result is not unknown to it."""
-    return unknown.value([task.loop, task.args, task.environment, task.delegate_to]) or unknown.without(
+    return unknown.value([task.loop, task.args, task.environment, task.delegate_to, task.check_mode]) or unknown.without(
         task.register
     ).expression([task.changed_when, task.failed_when, task.until])
 

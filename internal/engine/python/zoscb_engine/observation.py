@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from . import failures
 from .actions import is_local
+from .checkguard import is_kept_from_running
 from .files import write
 from .run import ENTRY_PLAYS
 from .texts import one_line
@@ -69,7 +70,8 @@ class Observation:
                 self._changes.ok(task, result)
 
     def skipped(self, task, result):
-        if self._is_checked(task):
+        """A module that must not run in a check counts wherever it would have run: those of consoles run on localhost."""
+        if self._is_checked(task) or self._is_author_s() and is_kept_from_running(result):
             self._changes.skipped(task, result)
 
     def failed(self, task):
@@ -87,7 +89,10 @@ class Observation:
         self._save(self._changes.fields() if self._changes else {})
 
     def _is_checked(self, task):
-        return self._changes and self._plays > ENTRY_PLAYS and task.target == self._name
+        return self._is_author_s() and task.target == self._name
+
+    def _is_author_s(self):
+        return self._changes and self._plays > ENTRY_PLAYS
 
     def _connected(self, connection, message=""):
         if self._connects and connection != self._connection.get("connection"):
