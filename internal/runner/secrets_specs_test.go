@@ -49,8 +49,6 @@ func newPodWithPasswords(ctx context.Context, namespace string) *operatorPod {
 const needsLabel = "does not exist, or does not allow its use by operators: it needs the label zoscb.ibm.com/runtime=true, or zoscb.ibm.com/runtime=" + JobOperator
 
 var _ = Describe("Secrets that a resource names", Ordered, func() {
-	BeforeAll(MakeJobKind)
-
 	It("are read with the label or as credentials, whoever may create resources, and nobody's own", attack.Label, func(ctx context.Context) {
 		namespace := newNamespace(ctx)
 		pod := newPodWithPasswords(ctx, namespace)

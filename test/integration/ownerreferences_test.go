@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -80,6 +81,13 @@ var _ = Describe("Owner references that an earlier version of the manager applie
 		Entry("from an operator that runs", func(context.Context, *v2beta2.OperatorCollection, *v2beta2.SubOperatorConfig) {}),
 		Entry("from one whose OperatorCollection is suspended", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Patch(ctx, oc, `{"spec":{"suspend":true}}`)
+		}),
+		Entry("from one whose SubOperatorConfig has none any more, after a deletion that orphans", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
+			Get(ctx, Default, soc)
+			left := soc.DeepCopy()
+			left.OwnerReferences = slices.DeleteFunc(left.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == "OperatorCollection" })
+			Expect(K8s.Patch(ctx, left, client.MergeFrom(soc))).To(Succeed())
+			Expect(K8s.Status().Patch(ctx, left, merge(`{"status":{"operatorCollectionUID":null}}`))).To(Succeed())
 		}),
 		Entry("from one whose OperatorCollection is being deleted", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Remove(ctx, oc)
