@@ -54,8 +54,7 @@ second line
 			ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace, Labels: map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}},
 			StringData: map[string]string{"content": "a well kept secret"},
 		}
-		Create(ctx, secret)
-		DeferCleanup(Remove, secret)
+		Create(ctx, secret) // It stays for runs of what refers to the resource.
 		Patch(ctx, hello.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{
 			"format": "records", "record_length": 12, "lines": []any{"short", "much longer than twelve"},
 			"retention_years": 2.25, "uppercase": true, "contentSecret": "hello-content", "DFS_Mode": "0600",
