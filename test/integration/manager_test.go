@@ -37,7 +37,7 @@ const (
 	// probeInterval is how often endpoints are probed.
 	probeInterval = 2 * time.Second
 	// shortIntervals are how long the manager waits before it looks again at what is not watched.
-	shortIntervals = "poll=500ms,missing=2s,conflict=200ms,run-grace=5s,storage-settles=2s,olm=1s,migration=1s,resources=1s,grant=500ms"
+	shortIntervals = "poll=500ms,missing=2s,conflict=200ms,run-grace=20s,storage-settles=2s,olm=1s,migration=1s,resources=1s,grant=500ms"
 )
 
 // usualFlags let the manager reach the servers of the specs, which are on loopback.
