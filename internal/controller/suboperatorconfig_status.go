@@ -33,7 +33,8 @@ func (r *SubOperatorConfigReconciler) writeStatus(ctx context.Context, s *config
 		if patchErr := status.Patch(ctx, r.Client, s.soc, before); patchErr != nil {
 			return status.Result(patchErr)
 		}
-		return status.Result(s.owned)
+		s.problems = []error{s.owned}
+		return status.Result(s.join(nil))
 	}
 	migrating := r.describeMigration(ctx, s, before)
 	err = s.describe(err)

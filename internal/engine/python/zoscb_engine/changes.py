@@ -18,6 +18,9 @@ _CONTEXT_LINES = 3
 # How many tasks that would change something are named.
 _NAMES = 10
 
+# The message of a task whose module must not run in a check.
+KEPT_FROM_RUNNING = "not checked: in check mode, the module does something else than a run would do"
+
 # Results of modules that skip a task in every mode, because of their options creates and removes.
 _OTHER_SKIP = re.compile(r"^skipped, since |, matching (creates|removes) option")
 

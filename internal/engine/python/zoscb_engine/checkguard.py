@@ -12,24 +12,18 @@ from ansible.plugins.loader import action_loader
 from ansible.plugins.strategy import StrategyBase
 
 from . import actions
-from .changes import is_unchecked
+from .changes import KEPT_FROM_RUNNING, is_unchecked
 from .checkmodules import Modules
 from .checkvars import Dependencies
 
 _INSTALLED = "ZOSCB_CHECK_GUARD"
 
 _PREFIX = "not checked: "
-_MODULE = _PREFIX + "in check mode, the module does something else than a run would do"
 _DEPENDS = _PREFIX + "the task depends on the result of one that was not checked"
 _LEFT_OUT = _PREFIX + "the playbook leaves the task out in check mode"
 
 # What a command with creates or removes returns besides an invented return code.
 _PRETENDED = "Command would have run if not in check mode"
-
-
-def is_kept_from_running(result):
-    """Returns whether a guard has answered instead of a module that must not run in a check."""
-    return result.get("msg") == _MODULE
 
 
 def is_answer(result):
@@ -122,7 +116,7 @@ def _uses(task, unknown):
 
 
 def _skip(task):
-    raise AnsibleActionSkip(_MODULE, result={"changed": False, "_ansible_no_log": bool(task.no_log)})
+    raise AnsibleActionSkip(KEPT_FROM_RUNNING, result={"changed": False, "_ansible_no_log": bool(task.no_log)})
 
 
 def _answer(message, result):
