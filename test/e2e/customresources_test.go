@@ -18,6 +18,12 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
+// helloContent is read by runs of a resource, and of those that refer to it, until the last of them is deleted.
+var helloContent = &corev1.Secret{
+	ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace, Labels: map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}},
+	StringData: map[string]string{"content": "a well kept secret"},
+}
+
 // inOperator runs a script in the operator's pod.
 func inOperator(ctx context.Context, script string) string {
 	GinkgoHelper()
@@ -50,14 +56,10 @@ second line
 	})
 
 	It("updates it, with every type of variable, through the collection's own plugins", func(ctx context.Context) {
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: "hello-content", Namespace: namespace, Labels: map[string]string{v2beta2.LabelRuntime: v2beta2.LabelRuntimeAll}},
-			StringData: map[string]string{"content": "a well kept secret"},
-		}
-		Create(ctx, secret) // It stays for runs of what refers to the resource.
+		Create(ctx, helloContent.DeepCopy())
 		Patch(ctx, hello.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{
 			"format": "records", "record_length": 12, "lines": []any{"short", "much longer than twelve"},
-			"retention_years": 2.25, "uppercase": true, "contentSecret": "hello-content", "DFS_Mode": "0600",
+			"retention_years": 2.25, "uppercase": true, "contentSecret": helloContent.Name, "DFS_Mode": "0600",
 			"owner_info": map[string]any{"department": "Storage", "extension": 1, "notify": false},
 		}}))
 		Eventually(ctx, func(g Gomega) {

@@ -51,6 +51,7 @@ func deletionSpecs() {
 		Eventually(ctx, Gone(ctx, filesSOC)).Should(BeTrue())
 
 		Remove(ctx, lpar1.credential)
+		Remove(ctx, helloContent)
 		// Other specs create objects meanwhile; the whole cluster is compared where nothing else happens.
 		Eventually(ctx, func(g Gomega) {
 			after := ours(listObjects(ctx, namespace))

@@ -192,8 +192,10 @@ func (e *environment) explain(ctx context.Context) {
 	if !CurrentSpecReport().Failed() {
 		return
 	}
+	kinds, _ := Output(ctx, kubectlPath(), "api-resources", "--api-group="+SharedGroup, "--verbs=list", "--output=name")
 	for _, args := range [][]string{
 		{"get", "pods,deployments,zoscb", "-n", e.namespace, "-o", "wide"},
+		{"get", strings.Join(strings.Fields(kinds), ","), "-n", e.namespace, "-o", "yaml"},
 		{"logs", "-n", ManagerNamespace, "-l", ManagerSelector, "--tail=30"},
 		{"logs", "-n", e.namespace, "-l", "operator-name", "-c", "operator", "--tail=120"},
 		{"logs", "-n", e.namespace, "-l", "system", "--tail=60"},
