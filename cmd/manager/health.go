@@ -87,8 +87,8 @@ func (r *readiness) checkArchives(*http.Request) error {
 
 // checkCatalog passes where the Operator Lifecycle Manager is not used.
 func (r *readiness) checkCatalog(*http.Request) error {
-	if r.catalog == nil || r.catalog.Loaded() || r.cluster.Checked() && !r.cluster.Available() {
+	if r.catalog == nil || r.catalog.Listening() || r.cluster.Checked() && !r.cluster.Available() {
 		return nil
 	}
-	return errors.New("the catalog is not loaded yet")
+	return errors.New("the catalog is not served yet")
 }

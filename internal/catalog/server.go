@@ -38,8 +38,8 @@ const (
 // reconnect, which makes OLM drop its cache. Server implements manager.Runnable.
 type Server struct {
 	address string
-	// ready is closed when the first catalog is set.
-	ready chan struct{}
+	// ready is closed when the first catalog is set, listening when clients can connect.
+	ready, listening chan struct{}
 
 	mu sync.Mutex
 	// current is nil until the first catalog is set.
@@ -48,7 +48,7 @@ type Server struct {
 
 // NewServer returns a server that listens at an address once it is started.
 func NewServer(address string) *Server {
-	return &Server{address: address, ready: make(chan struct{})}
+	return &Server{address: address, ready: make(chan struct{}), listening: make(chan struct{})}
 }
 
 // Set replaces the served catalog, and says whether the content changed.
@@ -71,10 +71,10 @@ func (s *Server) Set(catalog *Catalog) (changed bool) {
 // NeedLeaderElection implements manager.LeaderElectionRunnable: each manager serves the catalog.
 func (*Server) NeedLeaderElection() bool { return false }
 
-// Loaded says whether there is a catalog.
-func (s *Server) Loaded() bool {
+// Listening says whether clients can connect.
+func (s *Server) Listening() bool {
 	select {
-	case <-s.ready:
+	case <-s.listening:
 		return true
 	default:
 		return false
@@ -102,6 +102,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("serving the catalog: %w", err)
 	}
+	close(s.listening)
 	return s.serve(ctx, listener)
 }
 

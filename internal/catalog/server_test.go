@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -326,6 +327,39 @@ func TestServerDoesNotListenBeforeACatalogIsSet(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+func TestServerThatListensTakesConnections(t *testing.T) {
+	for range 50 {
+		s := NewServer("127.0.0.1:" + freePort(t))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- s.Start(ctx) }()
+		s.Set(&Catalog{})
+		for !s.Listening() {
+			runtime.Gosched()
+		}
+		conn, err := net.Dial("tcp", s.address)
+		if err != nil {
+			t.Fatal("the manager would be ready too early:", err)
+		}
+		_ = conn.Close()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	return port
 }
 
 func TestServerEndsWithoutACatalog(t *testing.T) {

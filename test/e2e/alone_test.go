@@ -5,13 +5,9 @@ package e2e
 import (
 	"context"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -48,8 +44,6 @@ var _ = Describe("A cluster in which nothing else happens", Serial, Label("seria
 		expectIdle(ctx, idleTime(), "system:serviceaccount:"+e.namespace+":example-zos-files-operator")
 	})
 
-	It("has an installation finished in whose middle the manager was killed", func(ctx context.Context) { e.finishAfterCrash(ctx) })
-
 	It("is as it was once a collection was deleted with its resources", func(ctx context.Context) {
 		Remove(ctx, collection.DeepCopy())
 		Eventually(ctx, Gone(ctx, collection)).WithTimeout(RemovalTimeout).Should(BeTrue())
@@ -62,30 +56,3 @@ var _ = Describe("A cluster in which nothing else happens", Serial, Label("seria
 		}).Should(Succeed())
 	})
 })
-
-// finishAfterCrash kills the manager while it installs a collection.
-func (e *environment) finishAfterCrash(ctx context.Context) {
-	second := &v2beta2.OperatorCollection{ObjectMeta: e.meta("second.example.1.0.0"), Spec: e.spec("second.tar.gz", archives["second.tar.gz"])}
-	soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(second.Name + "-soc")}
-	deployment := &appsv1.Deployment{ObjectMeta: e.meta("example-second-operator")}
-	Create(ctx, second)
-	// The inventory is written before the first object of the installation.
-	Eventually(ctx, func(g Gomega) []any {
-		inventory, _, err := unstructured.NestedSlice(Live(ctx, g, soc).Object, "status", "inventory")
-		g.Expect(err).NotTo(HaveOccurred())
-		return inventory
-	}).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
-	killManager(ctx)
-	Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).NotTo(ConditionTrue(), "the kill came too late")
-
-	printed, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=3m", "operatorcollection/"+second.Name)
-	Expect(err).NotTo(HaveOccurred(), printed)
-	live := &appsv1.Deployment{}
-	Expect(K8s.Get(ctx, client.ObjectKeyFromObject(deployment), live)).To(Succeed())
-	Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
-
-	Remove(ctx, second)
-	for _, object := range []client.Object{second, soc, deployment} {
-		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
-	}
-}

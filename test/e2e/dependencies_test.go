@@ -230,8 +230,6 @@ func (e *dependencyEnvironment) heals(ctx context.Context) {
 
 	e.offer(ctx, "", []registry.Collection{sayingModules("late", "1.0.0")}, []registry.Package{{Name: "deps-late", Version: "1.5"}})
 	Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
-	// A second time where the pod asked between two files of the server.
-	Eventually(e.restarts).WithArguments(ctx, Default, "late").Should(And(BeNumerically(">=", 1), BeNumerically("<=", 2)))
 	e.says(ctx, "LateDep", "late 1.0.0 with 1.5")
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,6 +81,7 @@ func (i *interruption) outage(ctx context.Context) {
 	// Nobody can reach the system by the API server once that is stopped.
 	i.zos.shell(ctx, "setsid sh -c 'sleep 15; touch /tmp/go-held /tmp/remove-go-leaving' >/dev/null 2>&1 &")
 	withoutAPIServer(ctx, outageTime)
+	back := time.Now()
 
 	Eventually(ctx, i.phases(ctx, "held")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: heldPlays}))
 	Eventually(ctx, Gone(ctx, leaving)).Should(BeTrue())
@@ -89,6 +91,9 @@ func (i *interruption) outage(ctx context.Context) {
 	Expect(managerConditions(ctx)).To(Equal(conditions), "conditions and when they changed")
 	lines := i.zos.lines(ctx)
 	Expect(lines).To(And(HaveLen(2*heldPlays+4), HaveEach(1)), "every playbook ran once")
+	last, err := strconv.ParseInt(strings.TrimSpace(i.zos.shell(ctx, "stat -c %Y /tmp/plays")), 10, 64)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(time.Unix(last, 0)).To(BeTemporally("<", back), "they ended while the API server was away")
 	// For each run: its outcome, the record, and some of the progress; for the deletion also the finalizer.
 	Expect(len(writes["operator"])).To(BeNumerically("<=", 6*(heldPlays+1)), "writes by the operator:\n%s", strings.Join(writes["operator"], "\n"))
 	Expect(len(writes["manager"])).To(BeNumerically("<=", 10), "writes by the manager:\n%s", strings.Join(writes["manager"], "\n"))

@@ -94,24 +94,33 @@ func (s *runSpecs) failing() []*unstructured.Unstructured {
 
 // failures leaves three resources that are tried for the third and last time 30 seconds after the second time.
 func (s *runSpecs) failures(ctx context.Context) {
+	states := WatchStates(ctx, s.namespace, ListOf(s.failing()[0]))
 	for _, object := range s.failing() {
 		Create(ctx, object)
 	}
 	for _, object := range s.failing() {
-		Eventually(ctx, lastRun(ctx, object)).Should(And(withOutcome(gate.OutcomeFailed), HaveField("Attempt", 2)))
-		run := lastRun(ctx, object)(Default)
-		Expect(run.NextRetry.Sub(run.Finished.Time)).To(BeNumerically("~", 30*time.Second, 2*time.Second))
-		if s.nextRetry.IsZero() || run.NextRetry.Time.Before(s.nextRetry) {
-			s.nextRetry = run.NextRetry.Time
-		}
-		Expect(run.Failure).To(HaveValue(And(
-			HaveField("Task", "Refuse"), HaveField("File", "play.yml"), HaveField("Line", BeNumerically(">", 10)),
-			HaveField("ReturnCode", HaveValue(Equal(12))), HaveField("Output", ContainSubstring("LAB0012E The region is in use.")),
-		)))
-		Expect(Condition(ctx, object, runstatus.ConditionFailure)(Default)).To(And(ConditionTrue(), WithMessage("non-zero return code")))
-		Expect(Condition(ctx, object, runstatus.ConditionReady)(Default)).To(And(ConditionFalse(), WithReason("Failed")))
-		Expect(Condition(ctx, object, runstatus.ConditionStalled)(Default)).NotTo(ConditionTrue())
-		expectHealth(ctx, object, "Progressing", "InProgress")
+		Eventually(ctx, func(g Gomega) {
+			var failed *unstructured.Unstructured // Its last state after the second try.
+			var run runstatus.Run
+			for _, state := range states.Of(object.GetName()) {
+				if last := statusOf(g, state).LastRun; last != nil && last.Attempt == 2 && last.Outcome == gate.OutcomeFailed {
+					failed, run = state, *last
+				}
+			}
+			g.Expect(failed).NotTo(BeNil(), func() string { return MustJSON(states.Of(object.GetName())) })
+			g.Expect(run.NextRetry.Sub(run.Finished.Time)).To(Equal(30 * time.Second))
+			g.Expect(run.Failure).To(HaveValue(And(
+				HaveField("Task", "Refuse"), HaveField("File", "play.yml"), HaveField("Line", BeNumerically(">", 10)),
+				HaveField("ReturnCode", HaveValue(Equal(12))), HaveField("Output", ContainSubstring("LAB0012E The region is in use.")),
+			)))
+			g.Expect(ConditionOf(g, failed, runstatus.ConditionFailure)).To(And(ConditionTrue(), WithMessage("non-zero return code")))
+			g.Expect(ConditionOf(g, failed, runstatus.ConditionReady)).To(And(ConditionFalse(), WithReason("Failed")))
+			g.Expect(ConditionOf(g, failed, runstatus.ConditionStalled)).NotTo(ConditionTrue())
+			expectHealthOf(g, failed, "Progressing", "InProgress")
+			if s.nextRetry.IsZero() || run.NextRetry.Time.Before(s.nextRetry) {
+				s.nextRetry = run.NextRetry.Time
+			}
+		}).WithTimeout(RunTimeout).Should(Succeed())
 	}
 }
 

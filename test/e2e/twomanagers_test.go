@@ -6,14 +6,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -36,14 +34,11 @@ var _ = Describe("Two managers", Serial, Label("serial"), Ordered, ContinueOnFai
 
 	It("finish an install during which the leader's pod is deleted", func(ctx context.Context) {
 		leader := leaderPod(ctx)
+		allow := RefuseRealWrites(ctx, e.namespace, "deployments")
 		Create(ctx, second.DeepCopy())
-		// The inventory is written before the first object of the installation.
-		Eventually(ctx, func(g Gomega) []any {
-			inventory, _, err := unstructured.NestedSlice(Live(ctx, g, soc).Object, "status", "inventory")
-			g.Expect(err).NotTo(HaveOccurred())
-			return inventory
-		}).WithPolling(20 * time.Millisecond).ShouldNot(BeEmpty())
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "Deployment", false)
 		Expect(K8s.Delete(ctx, leader)).To(Succeed())
+		allow(ctx)
 		printed, err := Output(ctx, kubectlPath(), "wait", "-n", e.namespace, "--for=condition=Ready", "--timeout=4m", "operatorcollection/"+second.Name)
 		Expect(err).NotTo(HaveOccurred(), printed)
 		Expect(leaderPod(ctx).UID).NotTo(Equal(leader.UID))

@@ -30,7 +30,7 @@ var _ = Describe("A SubOperatorConfig whose OperatorCollection is not there", fu
 		removeByForce(ctx, oc)
 		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonTerminating), WithMessage(s.kind+" "+namespace+"/one")))
-		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonCollectionNotFound)).Should(ConsistOf(ContainSubstring(`OperatorCollection "oc"`)))
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonCollectionNotFound)).Should(ContainElement(ContainSubstring(`OperatorCollection "oc" does not exist any more`)))
 		Eventually(ctx, Gone(ctx, soc)).WithTimeout(ClientTimeout).Should(BeTrue())
 		AddReportEntry("with a playbook that does not end, it was gone after", time.Since(began).Round(time.Second).String())
 		Expect(madeIn(ctx, namespace)).To(BeEmpty())

@@ -25,10 +25,12 @@ var _ = Describe("A namespace that withdraws its consent", func() {
 		ExpectReady(ctx, soc)
 
 		hinder(ctx, oc, s)
+		forced := Gone(ctx, oc)(Default) // With it goes its SubOperatorConfig.
 		allowMapping(ctx, other)
 		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
-		if Gone(ctx, oc)(Default) {
-			return // The garbage collector deletes the SubOperatorConfig too, and with it the other operator.
+		if forced {
+			Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+			return
 		}
 		Eventually(ctx, func(g Gomega) {
 			Get(ctx, g, soc)

@@ -7,10 +7,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -20,7 +17,7 @@ import (
 var _ = Describe("The manager", func() {
 	It("knows what it made when it dies in the middle of an install, and finishes or removes it later", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		allow := refuseRealWrites(ctx, namespace, "deployments")
+		allow := RefuseRealWrites(ctx, namespace, "deployments")
 		oc := importSample(ctx, namespace, s)
 		soc := defaultSOC(oc)
 		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "Deployment", false)
@@ -49,7 +46,7 @@ var _ = Describe("The manager", func() {
 
 	It("writes nothing for real when the dry run of any object fails, and removes a half-made installation with its finalizer", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		refuseRealWrites(ctx, namespace, "deployments")
+		RefuseRealWrites(ctx, namespace, "deployments")
 		oc := importSample(ctx, namespace, s)
 		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "Deployment", false)
 		Expect(len(madeIn(ctx, namespace))).To(BeNumerically(">", 2))
@@ -60,10 +57,10 @@ var _ = Describe("The manager", func() {
 	It("converges from wherever a kill leaves it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", s.pinned())
+		states := WatchStates(ctx, namespace, &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}, &corev1.ConfigMapList{})
 		Create(ctx, oc)
-		for _, delay := range []time.Duration{20 * time.Millisecond, 60 * time.Millisecond, 120 * time.Millisecond, 250 * time.Millisecond} {
-			mark := time.Now().Add(delay)
-			Eventually(func() bool { return time.Now().After(mark) }).WithPolling(time.Millisecond).Should(BeTrue())
+		for _, writes := range []int{2, 4, 6, 8} { // Each at another place of the installation.
+			Eventually(ctx, func() int { return len(states.All()) }).WithPolling(time.Millisecond).Should(BeNumerically(">=", writes))
 			theManager.kill()
 			theManager.start(ctx)
 		}
@@ -139,65 +136,3 @@ var _ = Describe("The manager", func() {
 		Consistently(mark.writesAbout(namespace)).WithTimeout(12*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
 	})
 })
-
-// refuseRealWrites makes the API server refuse to create objects of some resources in a namespace, deployments among them, though a
-// dry run of it succeeds. The function returned ends that.
-func refuseRealWrites(ctx context.Context, namespace string, resources ...string) func(context.Context) {
-	GinkgoHelper()
-	name := namespace + "-" + resources[0]
-	fail := admissionregistrationv1.Fail
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: &fail,
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: resources,
-					},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{{Expression: "request.dryRun", Message: "only dry runs are allowed here"}},
-		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}
-	Create(ctx, policy, binding)
-	end := func(ctx context.Context) {
-		Remove(ctx, binding)
-		Remove(ctx, policy)
-		Eventually(ctx, func(g Gomega) { g.Expect(tryDeployment(ctx, namespace)).To(Succeed()) }).Should(Succeed())
-	}
-	DeferCleanup(func(ctx context.Context) {
-		Remove(ctx, binding)
-		Remove(ctx, policy)
-	})
-	Eventually(ctx, func() error { return tryDeployment(ctx, namespace) }).Should(MatchError(ContainSubstring("only dry runs")))
-	return end
-}
-
-// tryDeployment creates a Deployment and removes it.
-func tryDeployment(ctx context.Context, namespace string) error {
-	labels := map[string]any{"app": "probe"}
-	probe := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": appsv1.SchemeGroupVersion.String(), "kind": "Deployment",
-		"metadata": map[string]any{"namespace": namespace, "generateName": "probe-"},
-		"spec": map[string]any{
-			"selector": map[string]any{"matchLabels": labels},
-			"template": map[string]any{
-				"metadata": map[string]any{"labels": labels},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "x", "image": "x"}}},
-			},
-		},
-	}}
-	if err := K8s.Create(ctx, probe); err != nil {
-		return err
-	}
-	return K8s.Delete(ctx, probe)
-}

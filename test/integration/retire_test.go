@@ -17,6 +17,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -73,8 +74,7 @@ func importMinors(ctx context.Context, oc *v2beta2.OperatorCollection, s *sample
 	for minor := first; minor <= last; minor++ {
 		s.version = fmt.Sprintf("1.%d.0", minor)
 		changeSpec(ctx, oc, s.pinned())
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithPolling(20 * time.Millisecond).Should(
-			And(ConditionTrue(), WithMessage("version "+s.version+" ")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("version "+s.version+" ")))
 	}
 }
 
@@ -92,24 +92,29 @@ func mapsNothing(namespace, collection string) *v2beta2.SubOperatorConfig {
 	return soc
 }
 
-// versionStage says what the API server does with a version of a sample: "served", "deprecated", "not served" or "removed".
+// versionStage is the stage of a version of a sample now.
 func versionStage(ctx context.Context, s *sample, minor int) func(Gomega) string {
 	return func(g Gomega) string {
 		definition := customResourceDefinition(s.crdName())
 		Get(ctx, g, definition)
-		for _, version := range definition.Spec.Versions {
-			switch {
-			case version.Name != fmt.Sprintf("v1minor%dpatch0", minor):
-			case !version.Served:
-				return "not served"
-			case version.Deprecated:
-				return "deprecated"
-			default:
-				return "served"
-			}
-		}
-		return "removed"
+		return stageOf(definition, minor)
 	}
+}
+
+// stageOf says what the API server does with a version: "served", "deprecated", "not served" or "removed".
+func stageOf(definition *apiextensionsv1.CustomResourceDefinition, minor int) string {
+	for _, version := range definition.Spec.Versions {
+		switch {
+		case version.Name != fmt.Sprintf("v1minor%dpatch0", minor):
+		case !version.Served:
+			return "not served"
+		case version.Deprecated:
+			return "deprecated"
+		default:
+			return "served"
+		}
+	}
+	return "removed"
 }
 
 func storedVersions(ctx context.Context, s *sample) func(Gomega) []string {
@@ -186,14 +191,15 @@ var _ = Describe("A version that nothing uses", func() {
 		}}))))).To(Succeed())
 
 		By("warning those that use it")
-		withFlags(ctx, shortLives(time.Second, 8*time.Second)...)
+		withFlags(ctx, shortLives(time.Second, time.Hour)...)
 		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("deprecated"))
-		Eventually(ctx, warningsFor(ctx, first.instance(namespace, "one"))).WithPolling(20 * time.Millisecond).Should(
+		Eventually(ctx, warningsFor(ctx, first.instance(namespace, "one"))).Should(
 			ConsistOf(ContainSubstring("version v1minor0patch0 of " + s.kind + " is deprecated and ends on")))
 
 		By("rewriting the resource before the version is not served any more")
+		definitions := WatchStates(ctx, "", &apiextensionsv1.CustomResourceDefinitionList{})
+		withFlags(ctx, shortLives(time.Second, time.Second)...)
 		Eventually(ctx, storedVersions(ctx, s)).Should(Equal([]string{"v1minor12patch0"}))
-		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("not served"))
 		after := stored(ctx, s, namespace, "one")
 		Expect(after).To(HaveKeyWithValue("apiVersion", SharedGroup+"/v1minor12patch0"))
 		Expect(after["spec"]).To(Equal(before["spec"]), "no default is stored")
@@ -205,6 +211,15 @@ var _ = Describe("A version that nothing uses", func() {
 
 		By("removing it")
 		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("removed"))
+		var stages []string
+		for _, state := range definitions.All() {
+			if definition := state.(*apiextensionsv1.CustomResourceDefinition); definition.Name == s.crdName() {
+				stage := stageOf(definition, 0)
+				stages = append(stages, stage)
+				Expect(stage == "not served" && len(definition.Status.StoredVersions) > 1).To(BeFalse(), "its resources were rewritten before")
+			}
+		}
+		Expect(slices.Compact(stages)).To(HaveExactElements("deprecated", "not served", "removed"))
 		Expect(stored(ctx, s, namespace, "one")["spec"]).To(Equal(before["spec"]))
 		live := Live(ctx, Default, s.instance(namespace, "one"))
 		Expect(live.GetGeneration()).To(Equal(int64(1)))
@@ -258,6 +273,7 @@ var _ = Describe("A version that nothing uses", func() {
 			managers[resource.GetName()] = resource.Object["metadata"].(map[string]any)["managedFields"]
 		}
 		importMinors(ctx, oc, s, 1, 10)
+		states := WatchStates(ctx, namespace, &v2beta2.OperatorCollectionList{})
 		withFlags(ctx, shortLives(time.Second, time.Second)...)
 		recorded := func(g Gomega) crd.Rewriting {
 			definition := customResourceDefinition(s.crdName())
@@ -269,16 +285,10 @@ var _ = Describe("A version that nothing uses", func() {
 		}
 		mark := markAudit()
 		Eventually(ctx, recorded).WithPolling(10 * time.Millisecond).Should(HaveField("Done", BeNumerically(">=", 50)))
-		Expect(recorded(Default)).To(HaveField("Total", number))
-		Eventually(ctx, func(g Gomega) []string {
-			Get(ctx, g, oc)
-			return oc.Status.Warnings
-		}).WithPolling(10 * time.Millisecond).Should(ContainElement(And(
-			HavePrefix("custom resources are being rewritten, so that old versions of their CRDs can end: "+s.crdName()),
-			HaveSuffix(fmt.Sprintf(" of %d", number)))))
 		theManager.kill()
 		at := recorded(Default)
 		Expect(at.Done).To(BeNumerically("<", number))
+		Expect(at.Total).To(Equal(number))
 		Expect(versionStage(ctx, s, 0)(Default)).To(Equal("deprecated"))
 		theManager.start(ctx)
 		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("removed"))
@@ -301,7 +311,14 @@ var _ = Describe("A version that nothing uses", func() {
 			owners := strings.ReplaceAll(MustJSON(managers[item.GetName()]), SharedGroup+"/v1minor0patch0", SharedGroup+"/v1minor10patch0")
 			Expect(MustJSON(item.Object["metadata"].(map[string]any)["managedFields"])).To(Equal(owners), item.GetName())
 		}
-		By("saying nothing any more")
+		By("having said so while it went on, and nothing any more")
+		var warnings []string
+		for _, state := range states.All() {
+			warnings = append(warnings, state.(*v2beta2.OperatorCollection).Status.Warnings...)
+		}
+		Expect(warnings).To(ContainElement(And(
+			HavePrefix("custom resources are being rewritten, so that old versions of their CRDs can end: "+s.crdName()),
+			HaveSuffix(fmt.Sprintf(" of %d", number)))))
 		Eventually(ctx, func(g Gomega) []string {
 			Get(ctx, g, oc)
 			return oc.Status.Warnings

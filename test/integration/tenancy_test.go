@@ -536,7 +536,6 @@ var _ = Describe("A kind that another collection has", func() {
 		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
 		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
-		PatchIfFound(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
 		Eventually(ctx, Gone(ctx, second)).WithTimeout(RemovalTimeout).Should(BeTrue())
 
 		By("working with them")

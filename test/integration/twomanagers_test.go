@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -38,7 +37,7 @@ var _ = Describe("Two managers", func() {
 		spec := s.pinned()
 		oc := newCollection(namespace, "oc", spec)
 		Create(ctx, oc)
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithPolling(5 * time.Millisecond).Should(ConditionTrue())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		for i := range pair.managers {
 			Expect(pair.holds(i, s.archive())()).To(BeTrue(), "manager %d", i)
 		}
@@ -236,15 +235,14 @@ func stopDownload(_ context.Context, _ *managerPair, _ string, s *sample) (v2bet
 func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
 	pair.cut(ctx)
 	return s.pinned(), func(ctx context.Context, oc client.Object) {
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).WithPolling(20 * time.Millisecond).Should(And(
-			ConditionFalse(), WithReason(v2beta2.ReasonReplicating)))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonReplicating)))
 	}, func(context.Context) {}
 }
 
 // stopBefore lets the installation fail at the first object of some resources.
 func stopBefore(resources ...string) stopFunc {
 	return func(ctx context.Context, _ *managerPair, namespace string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
-		allow := refuseRealWrites(ctx, namespace, resources...)
+		allow := RefuseRealWrites(ctx, namespace, resources...)
 		return s.pinned(), func(ctx context.Context, oc client.Object) {
 			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "", false)
 			Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeFalse())

@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -23,62 +19,14 @@ import (
 
 // history has every state of the OperatorCollections, SubOperatorConfigs and Deployments of a namespace, from when it began to watch.
 type history struct {
-	mu     sync.Mutex
-	states []client.Object
+	*States
 	// digests of the archives that pods run, by the hash in their template.
 	digests map[string]string
 }
 
-// recordHistory watches until the spec ends.
-func recordHistory(ctx context.Context, namespace string) *history {
-	GinkgoHelper()
-	watcher, err := client.NewWithWatch(RestConfig, client.Options{Scheme: K8s.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
-	h := &history{digests: map[string]string{}}
-	for _, list := range []client.ObjectList{&v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}, &appsv1.DeploymentList{}} {
-		Expect(K8s.List(ctx, list, client.InNamespace(namespace))).To(Succeed())
-		from := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
-		Expect(meta.EachListItem(list, func(object runtime.Object) error {
-			h.add(object)
-			return nil
-		})).To(Succeed())
-		events, err := watcher.Watch(context.WithoutCancel(ctx), list, client.InNamespace(namespace), from)
-		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(events.Stop)
-		go func() {
-			for event := range events.ResultChan() {
-				if event.Type == watch.Added || event.Type == watch.Modified {
-					h.add(event.Object)
-				}
-			}
-		}()
-	}
-	return h
-}
-
-func (h *history) add(object runtime.Object) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.states = append(h.states, object.(client.Object))
-}
-
-// inOrder returns the states in the order in which they were written.
-func (h *history) inOrder() []client.Object {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	revision := func(object client.Object) int {
-		n, err := strconv.Atoi(object.GetResourceVersion())
-		Expect(err).NotTo(HaveOccurred())
-		return n
-	}
-	return slices.SortedStableFunc(slices.Values(h.states), func(a, b client.Object) int { return revision(a) - revision(b) })
-}
-
 // has reports whether the watch has seen the present state of an object.
 func (h *history) has(object client.Object) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.states, func(state client.Object) bool {
+	return slices.ContainsFunc(h.All(), func(state client.Object) bool {
 		return state.GetUID() == object.GetUID() && state.GetResourceVersion() == object.GetResourceVersion()
 	})
 }
@@ -94,7 +42,7 @@ func claimsReady(object client.Object, observed int64, conditions []metav1.Condi
 func (h *history) early() []string {
 	var found []string
 	oc, soc, operator := &v2beta2.OperatorCollection{}, &v2beta2.SubOperatorConfig{}, &appsv1.Deployment{}
-	for _, state := range h.inOrder() {
+	for _, state := range h.All() {
 		switch object := state.(type) {
 		case *v2beta2.OperatorCollection:
 			oc = object
@@ -175,7 +123,8 @@ func (u *upgraded) start(ctx context.Context) {
 	Create(ctx, u.oc)
 	u.ask(u.archives[0])
 	u.follow(ctx, u.archives[0])
-	u.history = recordHistory(ctx, u.oc.Namespace)
+	u.history = &history{digests: map[string]string{}, States: WatchStates(ctx, u.oc.Namespace,
+		&v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}, &appsv1.DeploymentList{})}
 	u.follow(ctx, u.archives[0])
 }
 
@@ -215,7 +164,7 @@ var _ = Describe("An upgrade", func() {
 		}
 		for _, u := range both {
 			u.expectNeverEarly(ctx)
-			Expect(len(u.inOrder())).To(BeNumerically(">", 25*3), "it has seen the upgrades")
+			Expect(len(u.All())).To(BeNumerically(">", 25*3), "it has seen the upgrades")
 		}
 	})
 })

@@ -3,15 +3,12 @@ package integration
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"sync"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,56 +45,18 @@ func subjectsOf(ctx context.Context, e *v2beta2.ZosEndpoint) func(Gomega) []stri
 	}
 }
 
-// reachables are the Reachable conditions of an endpoint since a time, with the version of the object that had them.
-type reachables struct {
-	mutex sync.Mutex
-	seen  []metav1.Condition
-	at    []int64
-}
-
-func watchReachable(ctx context.Context, e *v2beta2.ZosEndpoint) *reachables {
-	GinkgoHelper()
-	c, err := client.NewWithWatch(RestConfig, client.Options{Scheme: K8s.Scheme()})
-	Expect(err).NotTo(HaveOccurred())
-	watch, err := c.Watch(ctx, &v2beta2.ZosEndpointList{}, client.InNamespace(e.Namespace), client.MatchingFields{"metadata.name": e.Name})
-	Expect(err).NotTo(HaveOccurred())
-	DeferCleanup(watch.Stop)
-	r := &reachables{}
-	go func() {
-		for event := range watch.ResultChan() {
-			object, ok := event.Object.(*v2beta2.ZosEndpoint)
-			if !ok {
-				continue
-			}
-			if c := meta.FindStatusCondition(object.Status.Conditions, v2beta2.ConditionReachable); c != nil {
-				version, _ := strconv.ParseInt(object.ResourceVersion, 10, 64)
-				r.mutex.Lock()
-				r.seen, r.at = append(r.seen, *c), append(r.at, version)
-				r.mutex.Unlock()
+// backAt is the revision with which an endpoint first was reachable after it had not been, or 0.
+func backAt(states *States, e *v2beta2.ZosEndpoint) func(Gomega) int {
+	return func(g Gomega) int {
+		lost := false
+		for i, c := range states.Conditions(e, v2beta2.ConditionReachable)(g) {
+			lost = lost || c.Status == metav1.ConditionFalse
+			if lost && c.Status == metav1.ConditionTrue {
+				return Revision(states.Of(e.Name)[i])
 			}
 		}
-	}()
-	return r
-}
-
-func (r *reachables) conditions() []metav1.Condition {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return append([]metav1.Condition(nil), r.seen...)
-}
-
-// backAt is the version with which the endpoint first was reachable after it had not been, or 0.
-func (r *reachables) backAt() int64 {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	lost := false
-	for i, condition := range r.seen {
-		lost = lost || condition.Status == metav1.ConditionFalse
-		if lost && condition.Status == metav1.ConditionTrue {
-			return r.at[i]
-		}
+		return 0
 	}
-	return 0
 }
 
 var _ = Describe("The state of a security domain", func() {
@@ -250,7 +209,7 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Get(ctx, Default, e)
 		Expect(e.Status.Latency).To(MatchRegexp(`^([25]0|[125]00)ms$|^([125]|10)s$`))
-		reachable := watchReachable(ctx, e)
+		states := WatchStates(ctx, e.Namespace, ListOf(e))
 		outage := func(g Gomega) *endpoint.Outage {
 			if system := StateOf(ctx, e)(g).Systems[server.address()]; system != nil {
 				return system.Outage
@@ -263,16 +222,14 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
 			Expect(s.Observe(settings, run, endpoint.ConnectionUnreachable, "Connection timed out")).To(BeTrue())
 		})
-		Eventually(ctx, reachable.conditions).Should(ContainElement(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable),
+		Eventually(ctx, states.Conditions(e, v2beta2.ConditionReachable)).Should(ContainElement(And(ConditionFalse(), WithReason(v2beta2.ReasonHostUnreachable),
 			WithMessage("a run could not reach "+server.address()+": Connection timed out"))))
 		Eventually(ctx, outage).Should(BeNil())
 		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		recovered := StateSecret(e)
 		Get(ctx, Default, recovered)
-		version, err := strconv.ParseInt(recovered.ResourceVersion, 10, 64)
-		Expect(err).NotTo(HaveOccurred())
-		Eventually(ctx, reachable.backAt).ShouldNot(BeZero())
-		Expect(version).To(BeNumerically(">", reachable.backAt()), "runs must not see an endpoint as unreachable after its outage has ended")
+		Eventually(ctx, backAt(states, e)).ShouldNot(BeZero())
+		Expect(Revision(recovered)).To(BeNumerically(">", backAt(states, e)(Default)), "runs must not see an endpoint as unreachable after its outage has ended")
 		Expect(StateOf(ctx, e)(Default).Systems[server.address()].RecoveredAt).NotTo(BeZero())
 
 		By("unless runs cannot connect again, though the manager always can")
