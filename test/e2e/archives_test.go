@@ -12,6 +12,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -141,25 +142,16 @@ func buildArchives() {
 	archives["files.tar.gz"] = Build(sample)
 	archives["uploaded.tar.gz"] = Build(minimal("uploaded", "UploadedThing", nil))
 	archives["second.tar.gz"] = Build(minimal("second", "SecondThing", nil))
-	buildBadArchives()
-}
-
-func buildBadArchives() {
-	GinkgoHelper()
-	good := Build(minimal("bad", "BadThing", nil))
-	archives["good.tar.gz"] = good
-	archives["text.tar.gz"] = []byte("this is not an archive")
-	archives["truncated.tar.gz"] = good[:len(good)/2]
-	archives["escape.tar.gz"] = Tarball("../../outside.txt", "MANIFEST.json")
-	archives["no-config.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": ""}))
-	archives["two-configs.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"operator-config.yaml": "domain: example"}))
-	archives["no-playbook.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"play.yml": ""}))
-	archives["bad-yaml.tar.gz"] = Build(minimal("bad", "BadThing", map[string]string{"operator-config.yml": "domain: [example"}))
-	archives["bad-kind.tar.gz"] = Build(minimal("bad", "Bad-Thing", nil))
+	archives["good.tar.gz"] = Build(minimal("bad", "BadThing", nil))
 }
 
 func archiveURL(name string) string {
 	return "http://archives." + namespace + ".svc.cluster.local/" + name
+}
+
+// pinned is the spec of an OperatorCollection whose digest is right.
+func pinned(archive string) v2beta2.OperatorCollectionSpec {
+	return v2beta2.OperatorCollectionSpec{CollectionURL: archiveURL(archive), Digest: digest(archive)}
 }
 
 func digest(name string) string { return DigestOf(archives[name]) }
