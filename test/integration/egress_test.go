@@ -10,14 +10,12 @@ import (
 	. "github.com/onsi/gomega"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
 var _ = Describe("Egress of an operator's pods", func() {
-	apiServer := []v2beta2.EgressDestination{{CIDR: "192.0.2.1/32", Ports: []int32{6443}}}
 
 	// allowed are the destinations of the operator's NetworkPolicy, or nil if it limits none.
 	allowed := func(ctx context.Context, namespace string, s *sample) func(Gomega) []string {
@@ -103,40 +101,4 @@ var _ = Describe("Egress of an operator's pods", func() {
 		Expect(operator.Generation).To(Equal(generation))
 		ExpectReady(ctx, oc)
 	})
-
-	DescribeTable("is not limited by what cannot work", func(ctx context.Context, policy v2beta2.NetworkPolicySpec, message string) {
-		runtime := &v2beta2.RuntimeSpec{NetworkPolicy: &policy}
-		soc := newSOC("default", "refused", "oc")
-		soc.Spec.Runtime = runtime
-		for _, object := range []client.Object{newCollection("default", "refused", v2beta2.OperatorCollectionSpec{Runtime: runtime}), soc} {
-			Expect(K8s.Create(ctx, object, client.DryRunAll)).To(beRefused(message))
-		}
-	},
-		Entry("without the API server", v2beta2.NetworkPolicySpec{Egress: v2beta2.EgressRestricted}, "the API server"),
-		Entry("with a list that limits nothing", v2beta2.NetworkPolicySpec{AllowTo: apiServer}, "without egress Restricted"),
-		Entry("an unknown word", v2beta2.NetworkPolicySpec{Egress: "Some", AllowTo: apiServer}, "networkPolicy.egress"),
-		Entry("a host name", to("lpar1.example"), "must be a network such as"),
-		Entry("an address without a prefix", to("192.0.2.1"), "must be a network such as"),
-		Entry("a network that could be meant otherwise", to("192.0.2.1/24"), "must be a network such as"),
-		Entry("an address with leading zeros", to("010.0.0.1/32"), "must be a network such as"),
-		Entry("nothing", to(""), "networkPolicy.allowTo[0].cidr"),
-		Entry("a port that is none", to("192.0.2.1/32", 70000), "networkPolicy.allowTo[0].ports[0]"),
-	)
-
-	DescribeTable("is limited by", func(ctx context.Context, policy v2beta2.NetworkPolicySpec) {
-		oc := newCollection("default", "accepted", v2beta2.OperatorCollectionSpec{Runtime: &v2beta2.RuntimeSpec{NetworkPolicy: &policy}})
-		Expect(K8s.Create(ctx, oc, client.DryRunAll)).To(Succeed())
-	},
-		Entry("a network", to("10.0.0.0/8", 443)),
-		Entry("one address", to("192.0.2.1/32")),
-		Entry("a network of IPv6", to("2001:db8::/64", 22, 6443)),
-		Entry("ports alone", to("0.0.0.0/0", 443)),
-	)
 })
-
-// to restricts egress to a network.
-func to(cidr string, ports ...int32) v2beta2.NetworkPolicySpec {
-	return v2beta2.NetworkPolicySpec{
-		Egress: v2beta2.EgressRestricted, AllowTo: []v2beta2.EgressDestination{{CIDR: cidr, Ports: ports}},
-	}
-}

@@ -363,20 +363,6 @@ var _ = Describe("A download", func() {
 		Expect(oc.Status.Collection.Version).To(Equal("1.1.0"))
 	})
 
-	DescribeTable("is not looked at with an interval that is none or too short",
-		func(ctx context.Context, interval string) {
-			namespace := newNamespace(ctx)
-			Create(ctx, newCollection(namespace, "oc", unverified(web.URL+"/absent")))
-			Expect(TryPatch(ctx, newCollection(namespace, "oc", unverified("")), fmt.Sprintf(`{"spec":{"interval":%q}}`, interval))).
-				To(MatchError(ContainSubstring("spec.interval")))
-		},
-		Entry("a second less", "59s"),
-		Entry("nothing", "0s"),
-		Entry("the past", "-1h"),
-		Entry("a word", "daily"),
-		Entry("a lot", strings.Repeat("9", 400)+"h"),
-	)
-
 	It("and a probe go to no local address unless the administrator allows it", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		theManager.restart(ctx)
