@@ -79,13 +79,18 @@ func (d *diagnosis) reportUnlabelled(secret Ref, u *unlabelled) {
 	if len(operators) > 1 {
 		value = v2beta2.LabelRuntimeAll
 	}
+	known, _ := d.Secret(secret.Namespace, secret.Name)
+	overwrite := ""
+	if known != nil && known.Labels[v2beta2.LabelRuntime] != "" { // Another operator reads it.
+		value, overwrite = v2beta2.LabelRuntimeAll, " --overwrite"
+	}
 	f := Finding{
 		Severity: findings.SeverityWarning, Object: secret, Reason: v2beta2.ReasonRuntimeObjectNotAllowed,
 		Message: fmt.Sprintf("%s names the Secret, which has no label %s for operator %s: runs read it only if resources named it before "+
 			"the label was required, or if it is a credential", u.user, v2beta2.LabelRuntime, operators[0]),
-		Next: fmt.Sprintf("if playbooks may read it: kubectl label secret %s -n %s %s=%s", secret.Name, secret.Namespace, v2beta2.LabelRuntime, value),
+		Next: fmt.Sprintf("if playbooks may read it: kubectl label secret %s -n %s %s=%s%s", secret.Name, secret.Namespace, v2beta2.LabelRuntime, value, overwrite),
 	}
-	if known, _ := d.Secret(secret.Namespace, secret.Name); known == nil {
+	if known == nil {
 		f.Next = "create it; " + f.Next
 	}
 	if u.waits {

@@ -27,6 +27,11 @@ func TestCommandsThatLabelSecrets(t *testing.T) {
 			"if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=acme-files-operator",
 		},
 		"two operators": {both, []snapshot.Secret{exists}, "if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=true"},
+		"a Secret that another operator reads": {
+			change{"runtime": passwords, "hello": "spec: {logon: db}"},
+			[]snapshot.Secret{{Namespace: "zos", Name: "db", Type: "Opaque", Keys: 1, Labels: map[string]string{v2beta2.LabelRuntime: "acme-jobs-operator"}}},
+			"if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=true --overwrite",
+		},
 		"a Secret that does not exist": {
 			change{"runtime": passwords, "hello": "spec: {logon: db}\n" + waiting("RuntimeObjectNotAllowed")}, nil,
 			"create it; if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=acme-files-operator",
