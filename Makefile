@@ -106,6 +106,11 @@ test-stories: devcluster ## Run the stories on a real node (Linux, root).
 test-olm: devcluster ## Run the story with the Operator Lifecycle Manager (Linux, root).
 	hack/specs.sh olm test-olm --label-filter 'story && olm' $(ARGS)
 
+.PHONY: test-mutants
+test-mutants: devcluster ## Put known faults into the code one at a time, and fail if the tests of a package miss one: ARGS="-run Lease".
+	$(DEVCLUSTER) build --control-plane
+	go run ./hack/mutants $(ARGS)
+
 .PHONY: test-monitoring
 test-monitoring: ## Test the alerts and the dashboard with Prometheus' engine.
 	go test -C hack/monitoring $(TEST_FLAGS) .

@@ -33,6 +33,7 @@ part attacks "$api $node" 'make attacks'
 part engine-2.19 "$engine" 'hack/test-engine-2.19.sh'
 part oldest "$api charts hack/chart" 'make test-oldest'
 part chart 'charts config cmd internal hack/chart hack/devcluster go.mod' 'make test-chart'
+part mutants "api cmd config internal go.mod go.sum hack/mutants test/apiserver test/fixture" 'make test-mutants'
 part monitoring 'config hack/monitoring docs/operations.md' 'make test-monitoring'
 part architectures 'api cmd internal go.mod go.sum hack/test-architectures.sh' 'make test-architectures'
 part sbom "$product hack/tools/sbom hack/test-sbom.sh" "$PWD/.devcluster/bin/devcluster build --images && hack/test-sbom.sh"

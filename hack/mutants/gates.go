@@ -1,0 +1,86 @@
+package main
+
+// ofRuns are faults of what decides whether a playbook runs.
+var ofRuns = []mutation{
+	{
+		"a run starts without a record that says so", "(*runner).writeStart",
+		"live, err := r.setRecord(ctx, s.live, record)", "live, err := s.live, error(nil); _ = record",
+	},
+	{
+		"the record of a run comes after its status", "(*runner).writeStart",
+		`live, err := r.setRecord(ctx, s.live, record)
+	if err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
+	if _, err := r.writeStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {`,
+		`live, err := r.writeStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
+	if err != nil {
+		return fmt.Errorf("write the record: %w", err)
+	}
+	if _, err := r.setRecord(ctx, live, record); err != nil {`,
+	},
+	{
+		"a gate does not take the lock of its pod", "(*runner).handle",
+		"r.installation, err = r.podLock.Take(ctx); err != nil", "r.installation, err = r.podLock.Take(ctx); false",
+	},
+	{"a new pod does not take the lock", "Lock.takeUnlessDeleted", "_, err = l.Take(ctx)\n\treturn err", "return nil"},
+	{"the Lease of a live pod is taken", "Lock.Take", `if pod != "" {`, `if pod != "" && lease == nil {`},
+	{
+		"the Lease of a pod that cannot be read is taken", "Lock.livePod",
+		`return "", fmt.Errorf("read pod %s: %w", name, err)`, `return "", nil`,
+	},
+	{"a Lease that another pod took meanwhile is taken", "Lock.write", `if lease.ResourceVersion == "" {`, "lease.ResourceVersion = \"\"\n\tif lease.UID == \"\" {"},
+	{"a closed Lease starts runs", "closedUntil", "return at", "return time.Time{}; _ = at"},
+	{
+		"the finalizer of a resource does not wait for its deletion playbook", "(*runner).after",
+		"s.input.Event == gate.EventDelete && record.Deleted == s.input.UID", "s.input.Event == gate.EventDelete",
+	},
+	{"a record of another resource counts", "Key.signature", "[]byte(id.Name), ", ""},
+	{"a run begins that the journal does not know", "(*runner).begin", "if err := r.journal.write(*entry); err != nil {", "if err := error(nil); err != nil {"},
+	{
+		"the outcome of a run is written over that of a later one", "(*runner).writeOutcome",
+		"live.GetUID() != entry.UID || other && record.Finished.After(entry.Run.Started.Time)", "live.GetUID() != entry.UID",
+	},
+	{"a run of a changed resource has the old variables", "(*runner).input", "!reflect.DeepEqual(handed, wanted) || deleting(live)", "deleting(live)"},
+	{"a write of the gate ignores that the resource has changed", "resource.patch", `metadata["resourceVersion"] = live.GetResourceVersion()`, ""},
+}
+
+// ofCredentials are faults of what decides who gets Secrets, and whose archives.
+var ofCredentials = []mutation{
+	{
+		"an unlabelled Secret is sent to Galaxy", "(*Resolver).dependencyCredentials",
+		"if !credential.Is(secret) {", "if secret == nil {",
+	},
+	{
+		"an unlabelled Secret is sent to the server of an archive", "(*ArchiveSource).credentials",
+		"if !credential.Is(secret) {", "if secret == nil {",
+	},
+	{
+		"a spec names a Secret by any path", "credential.Read",
+		"if len(validation.IsDNS1123Subdomain(name)) > 0 {", "if len(validation.IsDNS1123Subdomain(name)) > 1000 {",
+	},
+	{"any value of the label makes a Secret a credential", "credential.Is", `secret.Labels[Label] == "true"`, `secret.Labels[Label] != ""`},
+	{"a key of hashes that is too short is replaced", "LoadKey", "if apierrors.IsNotFound(err) {", "if apierrors.IsNotFound(err) || len(secret.Data[KeyField]) < endpoint.KeyBytes {"},
+	{
+		"an upload needs no permission", "upload.(*Handler).authorize",
+		"if err := h.mayUpdate(ctx, who, oc); err != nil {", "if err := error(nil); err != nil {",
+	},
+	{"a token that the API server does not accept uploads", "upload.(*Handler).authenticate", "if review.Status.Authenticated {", "if true {"},
+	{"a user uploads who is no administrator", "upload.(*Handler).mayUpdate", "if err != nil || !h.AdministratorsOnly {", "if true {"},
+	{"the extra attributes of a user are not asked about", "upload.(*Handler).may", "Extra: extra, ", ""},
+	{
+		"an upload is stored under an OperatorCollection that was deleted meanwhile", "upload.(*Handler).receive",
+		"if err := h.checkCollection(again, oc); err != nil {", "if err := error(nil); err != nil {",
+	},
+	{"a copy needs no token of a manager", "upload.(*Handler).receiveCopy", "!hmac.Equal([]byte(token), []byte(h.PeerToken))", "false"},
+	{"an upload with another digest is stored", "upload.(*Handler).save", `expected != "" && file.Digest != expected`, "false"},
+	{"two uploads in a namespace at once", "upload.(*Handler).reserve", "case h.namespaces[namespace]:", "case false:"},
+	{"a personal credential is used where anybody may name it", "(*runner).takePersonal", "if !isProtected {", "if false {"},
+	{"a personal credential that is none is used", "ParseCredential", "if !IsCredential(secret) {", "if secret == nil {"},
+	{
+		"the user of a personal credential may be an option of ssh", "parsePersonal",
+		`err == nil && credential.User != "" && !endpoint.IsUser(credential.User)`, "false",
+	},
+	{"a run with a personal credential has the logon of the endpoint", "(*personal).write", "delete(variables, name)", "_ = name"},
+	{"a personal credential stays after its run", "(*runner).forgetPersonal", "os.RemoveAll(r.personal.folder)", "error(nil)"},
+}

@@ -1,0 +1,6 @@
+package main
+
+import "slices"
+
+// mutations returns all faults that tests have to find.
+func mutations() []mutation { return slices.Concat(ofRuns, ofCredentials) }
