@@ -136,7 +136,7 @@ func awaitReady(config *rest.Config, dir string) error {
 		return err
 	}
 	var last string
-	err = wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, 5*time.Minute, true, func(context.Context) (bool, error) {
 		response, err := client.Get(config.Host + "/readyz")
 		if err != nil {
 			last = err.Error()
