@@ -1,13 +1,14 @@
 package apply_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,26 +28,30 @@ const ours = "ours"
 
 func isOurs(live client.Object) bool { return live.GetLabels()[ours] == "true" }
 
-// rig is an Applier whose writes are counted, and whose client first calls before.
+// rig is an Applier whose writes are counted. Its client calls before each write, after each write, and its reader reading before each read.
 type rig struct {
 	*apply.Applier
-	server    *apiserver.Server
-	namespace string
-	writes    apiserver.Writes
-	before    func(what client.Object) error
+	server        *apiserver.Server
+	namespace     string
+	writes        apiserver.Writes
+	before, after func(what client.Object) error
+	reading       func(key client.ObjectKey) error
+	reads         int
 }
 
 func newRig(t *testing.T) *rig {
 	server := apiserver.Shared(t)
-	r := &rig{server: server, namespace: server.Namespace(t), before: func(client.Object) error { return nil }}
+	nothing := func(client.Object) error { return nil }
+	r := &rig{server: server, namespace: server.Namespace(t), before: nothing, after: nothing, reading: func(client.ObjectKey) error { return nil }}
 	writer := interceptor.NewClient(server.NewClient(t, r.writes.Of(server.Config)), interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-			if len((&client.ApplyOptions{}).ApplyOptions(options).DryRun) == 0 {
-				if err := r.before(object.(client.Object)); err != nil {
-					return err
-				}
+			if len((&client.ApplyOptions{}).ApplyOptions(options).DryRun) > 0 {
+				return c.Apply(ctx, object, options...)
 			}
-			return c.Apply(ctx, object, options...)
+			if err := r.before(object.(client.Object)); err != nil {
+				return err
+			}
+			return cmp.Or(c.Apply(ctx, object, options...), r.after(object.(client.Object)))
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
 			if err := r.before(object); err != nil {
@@ -55,7 +60,13 @@ func newRig(t *testing.T) *rig {
 			return c.Delete(ctx, object, options...)
 		},
 	})
-	r.Applier = &apply.Applier{Client: writer, Reader: server.Client}
+	reader := interceptor.NewClient(server.Client, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			r.reads++
+			return cmp.Or(r.reading(key), c.Get(ctx, key, object, options...))
+		},
+	})
+	r.Applier = &apply.Applier{Client: writer, Reader: reader}
 	return r
 }
 
@@ -96,7 +107,7 @@ func (r *rig) live(t *testing.T, name string) *corev1.ConfigMap {
 // expectUnchanged fails unless an object is as it was.
 func (r *rig) expectUnchanged(t *testing.T, object *corev1.ConfigMap) {
 	t.Helper()
-	if diff := cmp.Diff(object.ObjectMeta, r.live(t, object.Name).ObjectMeta); diff != "" {
+	if diff := gocmp.Diff(object.ObjectMeta, r.live(t, object.Name).ObjectMeta); diff != "" {
 		t.Errorf("%s was changed:\n%s", object.Name, diff)
 	}
 }
@@ -139,7 +150,7 @@ func TestApplyHasAnOpinionOnItsFieldsOnly(t *testing.T) {
 	must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
 	must(t, r.apply(t, 1, r.config("a", "1")))
 	live = r.live(t, "a")
-	if diff := cmp.Diff(map[string]string{"key": "1", "theirs": "y"}, live.Data); diff != "" || live.Labels["team"] != "z" {
+	if diff := gocmp.Diff(map[string]string{"key": "1", "theirs": "y"}, live.Data); diff != "" || live.Labels["team"] != "z" {
 		t.Errorf("labels %v, data:\n%s", live.Labels, diff)
 	}
 }
@@ -294,7 +305,7 @@ func TestPruneDeletesInReverseOrderWhatIsOurs(t *testing.T) {
 		t.Errorf("%v remain: %v", remaining, err)
 	}
 	below := "DELETE /api/v1/namespaces/" + r.namespace + "/configmaps/"
-	if diff := cmp.Diff([]string{below + "c", below + "a"}, r.writes.Take()); diff != "" {
+	if diff := gocmp.Diff([]string{below + "c", below + "a"}, r.writes.Take()); diff != "" {
 		t.Error(diff)
 	}
 	r.expectUnchanged(t, b)
@@ -332,7 +343,7 @@ func TestPruneWaitsForPodsBeforeWhatTheyNeed(t *testing.T) {
 	refs := append(append(r.refs("needed"), apply.Inventory([]client.Object{deployment})...), r.refs("later")...)
 	for range 2 {
 		remaining, err := r.Prune(t.Context(), refs, isOurs)
-		if diff := cmp.Diff(refs[:2], remaining); diff != "" || err != nil {
+		if diff := gocmp.Diff(refs[:2], remaining); diff != "" || err != nil {
 			t.Errorf("%v remain: %v", remaining, err)
 		}
 	}
