@@ -124,7 +124,7 @@ func TestObjectThatComesBackDifferent(t *testing.T) {
 func (r *rig) remember(t *testing.T) (update func()) {
 	cached := map[client.ObjectKey]apply.State{}
 	r.Memory = apply.NewMemory()
-	r.Watched = func(kind schema.GroupVersionKind, key client.ObjectKey) (apply.State, bool, error) {
+	r.Watched = func(_ schema.GroupVersionKind, key client.ObjectKey) (apply.State, bool, error) {
 		state, ok := cached[key]
 		return state, ok, nil
 	}

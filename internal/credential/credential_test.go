@@ -33,7 +33,7 @@ func newSecret(t *testing.T, namespace, name string, data map[string][]byte) {
 	must(t, apiserver.Shared(t).Client.Create(t.Context(), secret))
 }
 
-var away = errors.New("away")
+var errAway = errors.New("away")
 
 func TestOnlyALabelledSecretIsACredential(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "": false, "false": false, "True": false} {
@@ -94,11 +94,11 @@ func TestRequire(t *testing.T) {
 	}
 	failing := interceptor.NewClient(server.Client, interceptor.Funcs{
 		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return away
+			return errAway
 		},
 	})
 	var failed *status.Error
-	if err := require(failing, "a"); !errors.Is(err, away) || errors.As(err, &failed) || !strings.Contains(err.Error(), `Secret "a"`) {
+	if err := require(failing, "a"); !errors.Is(err, errAway) || errors.As(err, &failed) || !strings.Contains(err.Error(), `Secret "a"`) {
 		t.Errorf("a read that fails: %v", err)
 	}
 }
@@ -159,13 +159,13 @@ func TestLoadKeyThatFails(t *testing.T) {
 	server := apiserver.Shared(t)
 	for doing, funcs := range map[string]interceptor.Funcs{
 		"reading": {Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return away
+			return errAway
 		}},
-		"creating": {Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return away }},
+		"creating": {Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return errAway }},
 	} {
 		namespace := server.Namespace(t)
 		c := interceptor.NewClient(server.Client, funcs)
-		if key, err := credential.LoadKey(t.Context(), c, c, namespace); !errors.Is(err, away) || key != nil || !strings.HasPrefix(err.Error(), doing+" Secret") {
+		if key, err := credential.LoadKey(t.Context(), c, c, namespace); !errors.Is(err, errAway) || key != nil || !strings.HasPrefix(err.Error(), doing+" Secret") {
 			t.Errorf("%s: %v", doing, err)
 		}
 		if _, err := credential.Read(t.Context(), server.Client, namespace, credential.KeySecret); !apierrors.IsNotFound(err) {

@@ -89,8 +89,8 @@ func TestReadyIsConfirmedByALiveRead(t *testing.T) {
 	r := newRig(t)
 	r.reconcile(t, r.installation(r.home))
 	r.setAvailable(t, true)
-	r.failures["get Deployment"] = away
-	if result := r.reconcile(t, r.installation(r.home)); result.Status.Ready || !errors.Is(result.Err, away) {
+	r.failures["get Deployment"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); result.Status.Ready || !errors.Is(result.Err, errAway) {
 		t.Errorf("it is ready by what the cache has alone: %v", result.Err)
 	}
 	clear(r.failures)
@@ -99,8 +99,8 @@ func TestReadyIsConfirmedByALiveRead(t *testing.T) {
 		t.Errorf("the cache is behind what was written: %v", result.Err)
 	}
 	clear(r.hidden)
-	r.failures["cached Deployment"] = away
-	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, away) {
+	r.failures["cached Deployment"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 }
@@ -208,9 +208,9 @@ func TestLabelledReferences(t *testing.T) {
 			t.Errorf("label %q: %v", value, result.Err)
 		}
 	}
-	r.failures["get Secret settings"] = away
+	r.failures["get Secret settings"] = errAway
 	i.Runtime.PriorityClassName = "system-cluster-critical"
-	if result := r.reconcile(t, i); !errors.Is(result.Err, away) {
+	if result := r.reconcile(t, i); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 }
@@ -248,10 +248,10 @@ func TestFailedRequests(t *testing.T) {
 		reason  string
 		written int
 	}{
-		"reading the key":        {"get Secret", away, v2beta2.ReasonUnexpectedError, 0},
-		"recording":              {"status SubOperatorConfig", away, v2beta2.ReasonUnexpectedError, 0},
+		"reading the key":        {"get Secret", errAway, v2beta2.ReasonUnexpectedError, 0},
+		"recording":              {"status SubOperatorConfig", errAway, v2beta2.ReasonUnexpectedError, 0},
 		"recording, in conflict": {"status SubOperatorConfig", conflict, v2beta2.ReasonUnexpectedError, 0},
-		"a write":                {"apply NetworkPolicy", away, v2beta2.ReasonApplyFailed, 4},
+		"a write":                {"apply NetworkPolicy", errAway, v2beta2.ReasonApplyFailed, 4},
 		"a refused write":        {"apply Role", forbidden, v2beta2.ReasonPermissionsNotGranted, 2},
 		"an invalid write":       {"apply ConfigMap", apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, "x", nil), v2beta2.ReasonObjectRefused, 5},
 	} {
@@ -295,8 +295,8 @@ func TestObsoleteObjectsArePruned(t *testing.T) {
 		r.soc.Status.Inventory = append(r.soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.home, Name: object.Name})
 	}
 	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
-	r.failures["delete ConfigMap former"] = away
-	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, away) || !slices.Contains(inventoryOf(r.soc), "ConfigMap former") {
+	r.failures["delete ConfigMap former"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || !slices.Contains(inventoryOf(r.soc), "ConfigMap former") {
 		t.Errorf("got %v, %v", result.Err, inventoryOf(r.soc))
 	}
 	clear(r.failures)
@@ -384,8 +384,8 @@ func TestFinalizersAreReleasedOnceReady(t *testing.T) {
 		t.Error("it was released while old pods may add it again")
 	}
 	r.setAvailable(t, true)
-	r.failures["list SimpleList"] = away
-	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, away) || result.Status.Ready {
+	r.failures["list SimpleList"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || result.Status.Ready {
 		t.Errorf("got %v", result.Err)
 	}
 	clear(r.failures)

@@ -206,7 +206,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-var away = errors.New("the API server is away")
+var errAway = errors.New("the API server is away")
 
 // installation is that of the collection in a namespace.
 func (r *rig) installation(namespace string) *install.Installation {

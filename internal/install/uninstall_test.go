@@ -77,8 +77,8 @@ func TestUninstallWaitsForRuns(t *testing.T) {
 			t.Errorf("got %v", writes)
 		}
 	}
-	r.failures["list ThingList"] = away
-	if result := r.Uninstall(t.Context(), r.soc, r.home); !errors.Is(result.Err, away) || result.Status == nil {
+	r.failures["list ThingList"] = errAway
+	if result := r.Uninstall(t.Context(), r.soc, r.home); !errors.Is(result.Err, errAway) || result.Status == nil {
 		t.Errorf("whether one runs is not known: %+v", result)
 	}
 	clear(r.failures)
@@ -105,10 +105,10 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 		request string
 		err     error
 	}{
-		"recording the time":                {"status SubOperatorConfig", away},
+		"recording the time":                {"status SubOperatorConfig", errAway},
 		"recording the time, in conflict":   {"status SubOperatorConfig", apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "soc", errors.New("no"))},
-		"finding the CRDs":                  {"list CustomResourceDefinitionList", away},
-		"reading the Deployment":            {"get Deployment", away},
+		"finding the CRDs":                  {"list CustomResourceDefinitionList", errAway},
+		"reading the Deployment":            {"get Deployment", errAway},
 		"deleting the Deployment":           {"delete Deployment", forbidden},
 		"deleting the Deployment, too late": {"delete Deployment", apierrors.NewTimeoutError("too late", 1)},
 	} {
@@ -173,7 +173,7 @@ func TestWhatStaysIsReported(t *testing.T) {
 			r.Uninstall(t.Context(), r.soc, r.home)
 			r.endDeployment(t)
 			if test.request != "" {
-				r.failures[test.request] = away
+				r.failures[test.request] = errAway
 			}
 			if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil || result.Status != nil {
 				t.Errorf("got %+v", result)
@@ -195,8 +195,8 @@ func TestOperatorOfTheOtherMethodIsRemovedFirst(t *testing.T) {
 	changed := r.installation(r.home)
 	changed.Collection.Description = "changed"
 
-	r.failures["patch Lease"] = away
-	if result := r.reconcile(t, changed); !errors.Is(result.Err, away) {
+	r.failures["patch Lease"] = errAway
+	if result := r.reconcile(t, changed); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 	clear(r.failures)
@@ -211,8 +211,8 @@ func TestOperatorOfTheOtherMethodIsRemovedFirst(t *testing.T) {
 
 	r.olm.gone = false
 	expectReason(t, r.reconcile(t, changed).Err, v2beta2.ReasonTerminating, "waiting until OLM has removed the operator")
-	r.olm.err = away
-	if result := r.reconcile(t, changed); !errors.Is(result.Err, away) || result.Applied {
+	r.olm.err = errAway
+	if result := r.reconcile(t, changed); !errors.Is(result.Err, errAway) || result.Applied {
 		t.Errorf("got %v", result.Err)
 	}
 	if writes := r.ofInstallation(); slices.ContainsFunc(writes, func(write string) bool { return strings.HasPrefix(write, "PATCH deployments") }) {
@@ -260,8 +260,8 @@ func TestHandOver(t *testing.T) {
 	r.exists(t, key, operator+"-endpoints")
 	r.HandOver(t.Context(), r.soc, r.home)
 	r.endDeployment(t)
-	r.failures["update Secret"] = away
-	if result := r.HandOver(t.Context(), r.soc, r.home); !errors.Is(result.Err, away) {
+	r.failures["update Secret"] = errAway
+	if result := r.HandOver(t.Context(), r.soc, r.home); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 	clear(r.failures)
@@ -311,8 +311,8 @@ func TestSuccessorWaitsForTheReplacedOperator(t *testing.T) {
 	if expectReason(t, result.Err, v2beta2.ReasonReplaced, `waiting until Deployment "`+operator+`"`); result.Applied {
 		t.Error("two operators are there")
 	}
-	r.failures["get Deployment"] = away
-	if result := r.Reconcile(t.Context(), []*install.Installation{successor})[0]; !errors.Is(result.Err, away) {
+	r.failures["get Deployment"] = errAway
+	if result := r.Reconcile(t.Context(), []*install.Installation{successor})[0]; !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 }
@@ -332,8 +332,8 @@ func TestKeep(t *testing.T) {
 	}
 	r.hidden["Deployment "+operator] = true
 	expectReason(t, r.Keep(t.Context(), r.soc, r.home).Err, v2beta2.ReasonProgressing, "is not available")
-	r.failures["get Deployment"] = away
-	if result := r.Keep(t.Context(), r.soc, r.home); !errors.Is(result.Err, away) {
+	r.failures["get Deployment"] = errAway
+	if result := r.Keep(t.Context(), r.soc, r.home); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 	clear(r.failures)
@@ -363,8 +363,8 @@ func TestRemoveOwners(t *testing.T) {
 	r.exists(t, deployment, operator)
 	deployment.OwnerReferences = []metav1.OwnerReference{owner, other}
 	must(t, r.server.Client.Update(t.Context(), deployment))
-	r.failures["patch Deployment"] = away
-	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, away) {
+	r.failures["patch Deployment"] = errAway
+	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 	clear(r.failures)
@@ -376,8 +376,8 @@ func TestRemoveOwners(t *testing.T) {
 	if len(deployment.OwnerReferences) != 1 || deployment.OwnerReferences[0].UID != "other" {
 		t.Errorf("got %v", deployment.OwnerReferences)
 	}
-	r.failures["get Deployment"] = away
-	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, away) {
+	r.failures["get Deployment"] = errAway
+	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -391,8 +391,8 @@ func TestTrustedAuthoritiesAreKept(t *testing.T) {
 	if result := r.reconcile(t, r.installation(r.home)); result.Err != nil || len(r.ofInstallation()) > 0 {
 		t.Errorf("the authorities were written: %v", result.Err)
 	}
-	r.failures["get ConfigMap"] = away
-	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, away) {
+	r.failures["get ConfigMap"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
 }
@@ -412,9 +412,9 @@ func TestSecretsInUseAreKept(t *testing.T) {
 	delete(secret.Data, "kept-secrets")
 	must(t, r.server.Client.Update(t.Context(), secret))
 	r.Memory = install.NewMemory()
-	r.failures["list ThingList"] = away
+	r.failures["list ThingList"] = errAway
 	result := r.reconcile(t, r.installation(r.home))
-	if !errors.Is(result.Err, away) || !strings.Contains(result.Err.Error(), "which Secrets resources use") {
+	if !errors.Is(result.Err, errAway) || !strings.Contains(result.Err.Error(), "which Secrets resources use") {
 		t.Errorf("got %v", result.Err)
 	}
 	clear(r.failures)

@@ -137,7 +137,7 @@ func expectProblem(t *testing.T, problems []error, reason, text string) {
 	}
 }
 
-var away = errors.New("the API server is away")
+var errAway = errors.New("the API server is away")
 
 func TestConsent(t *testing.T) {
 	r := newRig(t)
@@ -198,7 +198,7 @@ func TestNamespacesThatCannotBeUsed(t *testing.T) {
 	}
 	r.Selection = nil
 	for name, failure := range map[string]error{
-		"403": apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, other, away), "timeout": context.DeadlineExceeded, "500": apierrors.NewInternalError(away),
+		"403": apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, other, errAway), "timeout": context.DeadlineExceeded, "500": apierrors.NewInternalError(errAway),
 	} {
 		r.reading = func(what string) error {
 			if what == "Namespace "+other {
@@ -249,10 +249,10 @@ func TestSecondSubOperatorConfigIsRefused(t *testing.T) {
 		"unless the newer one is there already": {func(t *testing.T, namespace string, _, soc *v2beta2.SubOperatorConfig) {
 			r.is(t, soc, things, namespace)
 		}, true, true},
-		"which it keeps from coming back once it has uninstalled": {func(t *testing.T, namespace string, other, soc *v2beta2.SubOperatorConfig) {
+		"which it keeps from coming back once it has uninstalled": {func(t *testing.T, namespace string, other, _ *v2beta2.SubOperatorConfig) {
 			r.is(t, other, things, namespace)
 		}, true, false},
-		"another collection is no rival": {func(t *testing.T, namespace string, other, _ *v2beta2.SubOperatorConfig) {
+		"another collection is no rival": {func(t *testing.T, _ string, other, _ *v2beta2.SubOperatorConfig) {
 			r.is(t, other, collection.ID{Domain: "acme", Name: "others"})
 		}, false, false},
 		"nor one whose namespace has no consent": {func(t *testing.T, namespace string, _, _ *v2beta2.SubOperatorConfig) {
@@ -317,11 +317,11 @@ func TestCollectionOfARival(t *testing.T) {
 	for _, what := range []string{"SubOperatorConfigList", "OperatorCollection things", "Namespace " + namespace} {
 		r.reading = func(is string) error {
 			if is == what {
-				return away
+				return errAway
 			}
 			return nil
 		}
-		if _, _, err := r.WithoutConflicts(t.Context(), soc, things, soc.Spec.Mapping); !errors.Is(err, away) || status.Is(err) {
+		if _, _, err := r.WithoutConflicts(t.Context(), soc, things, soc.Spec.Mapping); !errors.Is(err, errAway) || status.Is(err) {
 			t.Errorf("%s cannot be read: %v", what, err)
 		}
 	}
@@ -350,11 +350,11 @@ func TestRestoredOwnerHasPrecedence(t *testing.T) {
 	}
 	r.reading = func(what string) error {
 		if what == "ServiceAccount "+account.Name {
-			return away
+			return errAway
 		}
 		return nil
 	}
-	if _, _, err := r.WithoutConflicts(t.Context(), soc, things, soc.Spec.Mapping); !errors.Is(err, away) {
+	if _, _, err := r.WithoutConflicts(t.Context(), soc, things, soc.Spec.Mapping); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -452,11 +452,11 @@ func TestEndpointsOfANamespace(t *testing.T) {
 		again := &mapping.Resolver{Client: r.Client, Reader: r.Reader}
 		r.reading = func(is string) error {
 			if is == what {
-				return away
+				return errAway
 			}
 			return nil
 		}
-		if _, _, err := again.Endpoints(t.Context(), soc, soc.Spec.Mapping[0]); !errors.Is(err, away) || status.Is(err) {
+		if _, _, err := again.Endpoints(t.Context(), soc, soc.Spec.Mapping[0]); !errors.Is(err, errAway) || status.Is(err) {
 			t.Errorf("%s cannot be read: %v", what, err)
 		}
 	}
@@ -512,8 +512,8 @@ func TestCredentialsForDependencies(t *testing.T) {
 		t.Errorf("the defaults: %+v, %v", settings, err)
 	}
 	oc.Spec.Dependencies = &v2beta2.DependenciesSpec{CredentialsSecret: "token"}
-	r.reading = func(string) error { return away }
-	if _, err := r.Dependencies(t.Context(), oc, defaults); !errors.Is(err, away) || status.Is(err) {
+	r.reading = func(string) error { return errAway }
+	if _, err := r.Dependencies(t.Context(), oc, defaults); !errors.Is(err, errAway) || status.Is(err) {
 		t.Errorf("got %v", err)
 	}
 }
