@@ -86,11 +86,11 @@ func TestSpecsThatCannotWorkAreRefused(t *testing.T) {
 		{"a URL to a file", collection(v2beta2.OperatorCollectionSpec{CollectionURL: "file:///etc/passwd"}), "must start with https:// or http://"},
 		{"an unknown deletion policy", collection(v2beta2.OperatorCollectionSpec{DeletionPolicy: "Maybe"}), "spec.deletionPolicy"},
 		{"a SubOperatorConfig of no collection", &v2beta2.SubOperatorConfig{ObjectMeta: meta}, "spec.operatorCollection"},
-		{"an interval of a second less than a minute", interval("59s"), "spec.interval"},
-		{"an interval of nothing", interval("0s"), "spec.interval"},
-		{"an interval of the past", interval("-1h"), "spec.interval"},
-		{"an interval of a word", interval("daily"), "spec.interval"},
-		{"an interval of a lot", interval(strings.Repeat("9", 400) + "h"), "spec.interval"},
+		{"an interval of less than a minute", interval("59s"), "spec.interval"},
+		{"an interval of zero", interval("0s"), "spec.interval"},
+		{"a negative interval", interval("-1h"), "spec.interval"},
+		{"an interval that is no duration", interval("daily"), "spec.interval"},
+		{"an interval that is too long", interval(strings.Repeat("9", 400) + "h"), "spec.interval"},
 	})
 	expectAccepted(t, map[string]client.Object{
 		"a local endpoint without a host": endpoint("pod", v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal}),

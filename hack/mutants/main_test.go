@@ -70,6 +70,9 @@ func TestRead(t *testing.T) {
 		"it does not compile": {`{"Action":"build-output","Output":"a.go:1:2: undefined: b\n"}
 {"Action":"build-fail"}
 {"Action":"fail","FailedBuild":"a"}`, result{outcome: notCompiled, detail: "a.go:1:2: undefined: b"}},
+		"there is no API server": {`{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA","Output":"    rig.go:1: start the API server: it is not ready\n"}
+{"Action":"fail","Test":"TestA"}`, result{outcome: notTested, detail: "rig.go:1: start the API server: it is not ready"}},
 		"it hangs": {`{"Action":"run","Test":"TestA"}
 {"Action":"output","Test":"TestA","Output":"panic: test timed out after 5m0s\n"}
 {"Action":"fail","Test":"TestA"}`, result{outcome: timedOut, detail: "TestA"}},

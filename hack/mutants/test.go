@@ -127,6 +127,8 @@ func read(output io.Reader) (result, error) {
 		switch {
 		case isSpec && spec == "":
 			spec = ": " + strings.TrimSpace(ginkgoSpec)
+		case strings.Contains(e.Output, "start the API server: "):
+			return result{outcome: notTested, detail: strings.TrimSpace(e.Output)}, nil
 		case strings.Contains(e.Output, "panic: test timed out after"):
 			r.outcome = timedOut
 		case e.Action == "build-output":

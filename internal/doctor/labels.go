@@ -73,6 +73,16 @@ func (d *diagnosis) lacksLabel(ref Ref, operator string, waits bool) bool {
 	return secret.Labels[endpoint.LabelCredential] != "true" && !endpoint.IsRuntimeLabel(secret.Labels[v2beta2.LabelRuntime], operator)
 }
 
+// isOperator reports whether an operator of a namespace has a name.
+func (d *diagnosis) isOperator(namespace, name string) bool {
+	for key := range d.installations {
+		if key.namespace == namespace && key.OperatorName() == name {
+			return true
+		}
+	}
+	return false
+}
+
 func (d *diagnosis) reportUnlabelled(secret Ref, u *unlabelled) {
 	operators := slices.Sorted(maps.Keys(u.operators))
 	value := operators[0]
@@ -81,8 +91,11 @@ func (d *diagnosis) reportUnlabelled(secret Ref, u *unlabelled) {
 	}
 	known, _ := d.Secret(secret.Namespace, secret.Name)
 	overwrite := ""
-	if known != nil && known.Labels[v2beta2.LabelRuntime] != "" { // Another operator reads it.
-		value, overwrite = v2beta2.LabelRuntimeAll, " --overwrite"
+	if known != nil && known.Labels[v2beta2.LabelRuntime] != "" {
+		overwrite = " --overwrite"
+		if d.isOperator(secret.Namespace, known.Labels[v2beta2.LabelRuntime]) { // It reads the Secret, too.
+			value = v2beta2.LabelRuntimeAll
+		}
 	}
 	f := Finding{
 		Severity: findings.SeverityWarning, Object: secret, Reason: v2beta2.ReasonRuntimeObjectNotAllowed,

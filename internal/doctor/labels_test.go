@@ -16,6 +16,9 @@ func TestCommandsThatLabelSecrets(t *testing.T) {
 		"second runtime": secondOperator(passwords), "second operator": secondOperator(healthy["operator"]),
 		"second definition": secondOperator(healthy["definition"]), "job": strings.Replace(secondOperator(resourceNamed("job")), "zosendpoint: lpar1", "zosendpoint: lpar1, logon: db", 1),
 	}
+	labelled := func(value string) snapshot.Secret {
+		return snapshot.Secret{Namespace: "zos", Name: "db", Type: "Opaque", Keys: 1, Labels: map[string]string{v2beta2.LabelRuntime: value}}
+	}
 	exists := snapshot.Secret{Namespace: "zos", Name: "db", Type: "Opaque", Keys: 1}
 	for name, tc := range map[string]struct {
 		changes change
@@ -28,9 +31,16 @@ func TestCommandsThatLabelSecrets(t *testing.T) {
 		},
 		"two operators": {both, []snapshot.Secret{exists}, "if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=true"},
 		"a Secret that another operator reads": {
-			change{"runtime": passwords, "hello": "spec: {logon: db}"},
-			[]snapshot.Secret{{Namespace: "zos", Name: "db", Type: "Opaque", Keys: 1, Labels: map[string]string{v2beta2.LabelRuntime: "acme-jobs-operator"}}},
+			change{
+				"runtime": passwords, "hello": "spec: {logon: db}",
+				"second runtime": secondOperator(passwords), "second operator": secondOperator(healthy["operator"]), "second definition": secondOperator(healthy["definition"]),
+			},
+			[]snapshot.Secret{labelled("acme-jobs-operator")},
 			"if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=true --overwrite",
+		},
+		"a Secret that nothing may read": {
+			change{"runtime": passwords, "hello": "spec: {logon: db}"}, []snapshot.Secret{labelled("false")},
+			"if playbooks may read it: kubectl label secret db -n zos " + v2beta2.LabelRuntime + "=acme-files-operator --overwrite",
 		},
 		"a Secret that does not exist": {
 			change{"runtime": passwords, "hello": "spec: {logon: db}\n" + waiting("RuntimeObjectNotAllowed")}, nil,

@@ -13,7 +13,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// What is proved of the whole cluster, or by killing the manager that the other specs use.
+// What is proved of the whole cluster.
 var _ = Describe("A cluster in which nothing else happens", Serial, Label("serial"), Ordered, ContinueOnFailure, func() {
 	e := &environment{namespace: "e2e-alone", domain: domain}
 	zos := &system{environment: e, name: "zos1", user: "ibmuser"}

@@ -80,8 +80,7 @@ func (i *interruption) outage(ctx context.Context) {
 	auditLog := OpenAuditLog(filepath.Join(projectDir, ".devcluster", "audit.log"))
 	// Nobody can reach the system by the API server once that is stopped.
 	i.zos.shell(ctx, "setsid sh -c 'sleep 15; touch /tmp/go-held /tmp/remove-go-leaving' >/dev/null 2>&1 &")
-	withoutAPIServer(ctx, outageTime)
-	back := time.Now()
+	back := withoutAPIServer(ctx, outageTime)
 
 	Eventually(ctx, i.phases(ctx, "held")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: heldPlays}))
 	Eventually(ctx, Gone(ctx, leaving)).Should(BeTrue())
@@ -101,8 +100,9 @@ func (i *interruption) outage(ctx context.Context) {
 		outageTime, heldPlays+1, len(lines), len(writes["operator"]), len(writes["manager"]), len(writes["all"]), len(writes["dry runs"]), apiRequests(ctx)), ReportEntryVisibilityAlways)
 }
 
-// withoutAPIServer stops the API server for a time. Until it is back, no function that uses the cluster works.
-func withoutAPIServer(ctx context.Context, away time.Duration) {
+// withoutAPIServer stops the API server for a time, and returns when it is started again. Until it is back, no function that uses the
+// cluster works.
+func withoutAPIServer(ctx context.Context, away time.Duration) (back time.Time) {
 	GinkgoHelper()
 	devcluster := filepath.Join(projectDir, ".devcluster", "bin", "devcluster")
 	start := func(ctx context.Context) { Run(ctx, devcluster, "start", "kube-apiserver") }
@@ -111,7 +111,9 @@ func withoutAPIServer(ctx context.Context, away time.Duration) {
 	Consistently(ctx, func() error {
 		return K8s.List(ctx, &corev1.NamespaceList{}, client.Limit(1))
 	}).WithTimeout(away).Should(HaveOccurred())
+	back = time.Now()
 	start(ctx)
+	return back
 }
 
 // runIDs are the IDs of the last runs by resource.

@@ -16,7 +16,6 @@ import (
 )
 
 var _ = Describe("Egress of an operator's pods", func() {
-
 	// allowed are the destinations of the operator's NetworkPolicy, or nil if it limits none.
 	allowed := func(ctx context.Context, namespace string, s *sample) func(Gomega) []string {
 		return func(g Gomega) []string {
