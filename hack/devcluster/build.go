@@ -88,7 +88,7 @@ func buildAll(ctx context.Context, p project, components ...component) error {
 	if err != nil || len(wanted) == 0 {
 		return err
 	}
-	unlock, err := lock(p, "build.lock")
+	unlock, err := lock(p.state("build.lock"))
 	if err != nil {
 		return err
 	}

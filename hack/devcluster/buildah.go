@@ -17,7 +17,8 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// buildah builds images from Dockerfiles, as root and without a registry. Its storage is in .devcluster/containers.
+// buildah builds images from Dockerfiles, as root and without a registry. Its storage is a cache that all checkouts share: what it
+// is made of is the same in most of them, and takes minutes.
 type buildah struct{ project }
 
 // imageBuild is one call of `buildah build`.
@@ -30,12 +31,14 @@ type imageBuild struct {
 }
 
 func (b buildah) storage(elements ...string) string {
-	return b.state(append([]string{"containers"}, elements...)...)
+	return b.cache(append([]string{"containers"}, elements...)...)
 }
+
+func (b buildah) configuration() string { return b.state("containers", "storage.conf") }
 
 // driver is the name of the storage driver.
 func (b buildah) driver() string {
-	if onOverlay(b.root) {
+	if onOverlay(b.storage()) {
 		return "vfs"
 	}
 	return "overlay"
@@ -44,9 +47,12 @@ func (b buildah) driver() string {
 // prepare writes the configuration of the storage, and removes what interrupted builds left. Without skip_mount_home a mount
 // would stay behind.
 func (b buildah) prepare(ctx context.Context) error {
+	if err := os.MkdirAll(b.storage("tmp"), 0o755); err != nil {
+		return err
+	}
 	configuration := fmt.Sprintf("[storage]\ndriver = %q\ngraphroot = %q\nrunroot = %q\n[storage.options.overlay]\nskip_mount_home = \"true\"\n",
 		b.driver(), b.storage("images"), b.storage("run"))
-	if err := errors.Join(os.MkdirAll(b.storage("tmp"), 0o755), writeFile(b.storage("storage.conf"), configuration, 0o644)); err != nil {
+	if err := writeFile(b.configuration(), configuration, 0o644); err != nil {
 		return err
 	}
 	return b.run(ctx, "rm", "--all")
@@ -54,7 +60,7 @@ func (b buildah) prepare(ctx context.Context) error {
 
 // unmount unmounts what interrupted builds left, after a build that is running.
 func (b buildah) unmount() error {
-	unlock, err := lock(b.project, "images.lock")
+	unlock, err := lock(b.cache("images.lock"))
 	if err != nil {
 		return err
 	}
@@ -67,7 +73,7 @@ func (b buildah) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "buildah", args...)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 10 * time.Second
-	command.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+b.storage("storage.conf"), "BUILDAH_ISOLATION=chroot", "TMPDIR="+b.storage("tmp"))
+	command.Env = append(os.Environ(), "CONTAINERS_STORAGE_CONF="+b.configuration(), "BUILDAH_ISOLATION=chroot", "TMPDIR="+b.storage("tmp"))
 	return command
 }
 
@@ -126,7 +132,7 @@ func (b buildah) export(ctx context.Context, reference string) (image, error) {
 	if have, err := os.ReadFile(id); err == nil && string(have) == string(output) {
 		return b.read(name)
 	}
-	folder := b.storage("export")
+	folder := b.state("cache", "export")
 	defer os.RemoveAll(folder)
 	if err := os.RemoveAll(folder); err != nil {
 		return image{}, err

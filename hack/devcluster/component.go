@@ -41,7 +41,7 @@ func withComponents(p project, args []string, call func(node, []process) error) 
 	if err != nil {
 		return err
 	}
-	unlock, err := lock(p, "lock")
+	unlock, err := lock(p.state("lock"))
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func down(ctx context.Context, p project) error {
 	if err := requireRoot(); err != nil {
 		return err
 	}
-	unlock, err := lock(p, "lock")
+	unlock, err := lock(p.state("lock"))
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func assembleImages(ctx context.Context, p project, only []string, compiled <-ch
 	if err := installPackages(ctx, p); err != nil {
 		return err
 	}
-	unlock, err := lock(p, "images.lock")
+	unlock, err := lock(p.cache("images.lock"))
 	if err != nil {
 		return err
 	}

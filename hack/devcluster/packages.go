@@ -40,7 +40,7 @@ func installPackages(ctx context.Context, p project) error {
 	if len(missingPackages()) == 0 {
 		return nil
 	}
-	unlock, err := lock(p, "packages.lock")
+	unlock, err := lock(p.state("packages.lock"))
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,10 @@ import (
 
 const modulePath = "github.com/collection-operator/collection-operator"
 
-// project is a checkout of the repository. All files of devcluster are in its .devcluster folder.
+// project is a checkout of the repository. All files of devcluster are in its .devcluster folder, but for what images are made of.
 type project struct {
-	root string
+	root   string
+	caches string // the user's cache folder, as os.UserCacheDir returns it
 }
 
 // findProject walks up from the working directory to the repository's root.
@@ -22,9 +23,13 @@ func findProject() (project, error) {
 	if err != nil {
 		return project{}, err
 	}
+	caches, err := os.UserCacheDir()
+	if err != nil {
+		return project{}, err
+	}
 	for {
 		if module, err := moduleOf(filepath.Join(dir, "go.mod")); err == nil && module == modulePath {
-			return project{root: dir}, nil
+			return project{root: dir, caches: caches}, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -52,6 +57,11 @@ func moduleOf(goMod string) (string, error) {
 // state returns a path below .devcluster.
 func (p project) state(elements ...string) string {
 	return filepath.Join(append([]string{p.root, ".devcluster"}, elements...)...)
+}
+
+// cache returns a path in the user's cache folder, which all checkouts share, as they share Go's caches.
+func (p project) cache(elements ...string) string {
+	return filepath.Join(append([]string{p.caches, "collection-operator", "devcluster"}, elements...)...)
 }
 
 // source returns a path below hack/devcluster.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // rootOptions customize the root file system of the stand-ins.
@@ -20,15 +21,15 @@ var rootOptions = []string{
 	"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
 }
 
-// rootFileSystem returns the tar archive of a Debian root file system. It is created once, from the package sources of this
-// machine.
+// rootFileSystem returns the tar archive of a Debian root file system. It is created once a month, from the package sources
+// of this machine.
 func rootFileSystem(ctx context.Context, p project) (string, error) {
 	release, err := debianRelease()
 	if err != nil {
 		return "", err
 	}
-	dir := p.state("cache", "base")
-	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(fmt.Appendln(nil, release, rootOptions)))[:16]+".tar")
+	dir := p.cache("base")
+	file := filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(fmt.Appendln(nil, release, rootOptions, time.Now().Format("2006-01"))))[:16]+".tar")
 	if _, err := os.Stat(file); err == nil {
 		return file, nil
 	}

@@ -61,7 +61,11 @@ func (b buildah) standIns(ctx context.Context, compiled <-chan struct{}) error {
 	if err := errors.Join(group.Wait(), await(ctx, compiled)); err != nil {
 		return err
 	}
-	if err := os.Link(b.binary(ansibleOperator.name), filepath.Join(folder, ansibleOperator.name)); err != nil {
+	program, err := os.ReadFile(b.binary(ansibleOperator.name))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(folder, ansibleOperator.name), program, 0o755); err != nil {
 		return err
 	}
 	if err := b.build(ctx, imageBuild{context: folder, target: "ansible-operator", name: names["ANSIBLE_OPERATOR"]}); err != nil {

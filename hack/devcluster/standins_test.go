@@ -115,7 +115,7 @@ func TestCertification(t *testing.T) {
 }
 
 func TestExportedImagesShareBlobs(t *testing.T) {
-	b := buildah{project{root: t.TempDir()}}
+	b := buildah{project{root: t.TempDir(), caches: t.TempDir()}}
 	base, top := testLayer(t, "base"), testLayer(t, "top")
 	want := image{name: "tool", layers: []layer{base, top, base}, config: v1.ImageConfig{User: "1:0", Env: []string{"A=1"}}}
 	adoptImage(t, b, image{name: "other", layers: []layer{base}})

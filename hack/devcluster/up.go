@@ -24,7 +24,7 @@ func up(ctx context.Context, p project, withOLM, withImages bool, only []string)
 	if err := requireRoot(); err != nil {
 		return err
 	}
-	unlock, err := lock(p, "lock")
+	unlock, err := lock(p.state("lock"))
 	if err != nil {
 		return err
 	}
@@ -118,16 +118,16 @@ func requireRoot() error {
 }
 
 // lock prevents concurrent commands of the same kind.
-func lock(p project, name string) (unlock func(), err error) {
-	if err := os.MkdirAll(p.state(), 0o755); err != nil {
+func lock(path string) (unlock func(), err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(p.state(name), os.O_CREATE|os.O_RDWR, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	if syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		note("wait for another step or command, which holds %s", p.state(name))
+		note("wait for another step or command, which holds %s", path)
 		if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
 			return nil, errors.Join(err, file.Close())
 		}

@@ -176,7 +176,7 @@ func (a *adoptedCluster) adopt(ctx context.Context) {
 	Expect(printed).To(ContainSubstring("Adopted."))
 	a.manage(ctx, "2")
 	Eventually(ctx, Condition(ctx, a.collection("1.0.0"), v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())
-	Eventually(ctx, a.phases(ctx, "adopted")).WithTimeout(RunTimeout).
+	Eventually(ctx, a.phases(ctx, "adopted")).
 		Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: adoptedResources}))
 	Eventually(ctx, a.asked(ctx, "adopted")).Should(Not(ContainElement(HavePrefix("/proc"))))
 	Expect(a.zos.logons(ctx)-a.logons).To(BeZero(), "logons")

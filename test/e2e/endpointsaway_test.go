@@ -129,7 +129,7 @@ func (s *refusedSpecs) corrected(ctx context.Context) {
 	s.zos2.authorize(ctx, "operator", public)
 	Patch(ctx, &corev1.Secret{ObjectMeta: s.meta("refused")}, MustJSON(map[string]any{"stringData": map[string]string{"ssh-privatekey": private}}))
 	for _, object := range []*unstructured.Unstructured{s.first, s.second} {
-		Eventually(ctx, lastRun(ctx, object)).WithTimeout(RunTimeout).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 		expectSuccess(ctx, object)
 	}
 	Expect(s.zos1.lines(ctx)).To(HaveKeyWithValue("end refused-first edit-9", 1))
@@ -171,7 +171,7 @@ func (s *awaySpecs) outage(ctx context.Context) {
 		Create(ctx, object.DeepCopy())
 	}
 	for _, object := range append(waiting, leaving) {
-		Eventually(ctx, lastRun(ctx, object)).WithTimeout(RunTimeout).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, object)).Should(withOutcome(gate.OutcomeSucceeded))
 	}
 	Eventually(ctx, Condition(ctx, broken, runstatus.ConditionStalled)).Should(ConditionTrue())
 	before, brokenRun := s.lastRuns(ctx, waiting), lastRun(ctx, broken)(Default).ID

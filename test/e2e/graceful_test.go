@@ -99,17 +99,17 @@ var _ = Describe("A playbook that takes longer than its pod may", Ordered, func(
 		other := e.instance("v1minor0patch0", "Cut", "other", map[string]any{"zosendpoint": "zos1"})
 		Create(ctx, other)
 
-		Eventually(ctx, Field(ctx, thing, "status", "lastRun", "outcome")).WithTimeout(RunTimeout).Should(Equal("Interrupted"))
+		Eventually(ctx, Field(ctx, thing, "status", "lastRun", "outcome")).Should(Equal("Interrupted"))
 		Expect(Live(ctx, Default, thing).Object["status"]).To(HaveKeyWithValue("lastRun", And(
 			HaveKeyWithValue("id", run), HaveKeyWithValue("failure", And(HaveKeyWithValue("task", "Wait"),
 				HaveKeyWithValue("message", And(ContainSubstring(`in task "Wait"`), ContainSubstring("runtime.terminationSeconds"))))))))
 		Expect(trace()).To(Equal("1.0.0 begins\n"), "no other run has started")
 
 		By("running both in the next pod")
-		Eventually(ctx, trace).WithTimeout(RunTimeout).Should(Equal("1.0.0 begins\n1.1.0 begins\n1.1.0 begins\n"))
+		Eventually(ctx, trace).Should(Equal("1.0.0 begins\n1.1.0 begins\n1.1.0 begins\n"))
 		zos.shell(ctx, "touch /tmp/go-on")
-		Eventually(ctx, Condition(ctx, thing, runstatus.ConditionReady)).WithTimeout(RunTimeout).Should(And(ConditionTrue(), WithReason("Succeeded")))
-		Eventually(ctx, Condition(ctx, other, runstatus.ConditionReady)).WithTimeout(RunTimeout).Should(And(ConditionTrue(), WithReason("Succeeded")))
+		Eventually(ctx, Condition(ctx, thing, runstatus.ConditionReady)).Should(And(ConditionTrue(), WithReason("Succeeded")))
+		Eventually(ctx, Condition(ctx, other, runstatus.ConditionReady)).Should(And(ConditionTrue(), WithReason("Succeeded")))
 		Expect(Live(ctx, Default, thing).Object["status"]).To(HaveKeyWithValue("lastRun", HaveKeyWithValue("attempt", BeEquivalentTo(1))),
 			"it used up no retry")
 		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).WithTimeout(InstallTimeout).Should(ConditionTrue())

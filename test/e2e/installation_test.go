@@ -140,7 +140,7 @@ func installationSpecs() {
 		Expect(live.Status.ReadyReplicas).To(BeEquivalentTo(1))
 
 		Patch(ctx, files.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"digest": digest("files.tar.gz")}}))
-		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, "2m")
+		_, err = kubectlWait(ctx, "operatorcollection/"+files.Name, InstallTimeout.String())
 		Expect(err).NotTo(HaveOccurred())
 	})
 }

@@ -141,7 +141,7 @@ func (m *migration) waiting(ctx context.Context) func(Gomega) int {
 func (m *migration) stops(ctx context.Context) {
 	spec := m.collection("2.0.0").Spec
 	Patch(ctx, m.oc.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"collectionURL": spec.CollectionURL, "digest": spec.Digest}}))
-	Eventually(ctx, m.stopped(ctx)).WithTimeout(RunTimeout).Should(Equal(m.kinds + "Play/" + m.broken.GetName()))
+	Eventually(ctx, m.stopped(ctx)).Should(Equal(m.kinds + "Play/" + m.broken.GetName()))
 	// What had started when it failed ends; all others wait.
 	Eventually(ctx, func(g Gomega) int { return m.waiting(ctx)(g) + len(m.migrated(ctx)) }).Should(Equal(m.resources - 1))
 	before := m.migrated(ctx)
@@ -162,7 +162,7 @@ func (m *migration) stops(ctx context.Context) {
 	removeManagerLease(ctx)
 	m.killPod(ctx)
 	Eventually(ctx, m.ready(ctx, operator)).WithTimeout(InstallTimeout).Should(Not(BeZero()))
-	Eventually(ctx, m.asked(ctx, "living")).WithTimeout(RunTimeout).Should(ContainElement(m.broken.GetName()))
+	Eventually(ctx, m.asked(ctx, "living")).Should(ContainElement(m.broken.GetName()))
 	Expect(leaderPod(ctx).UID).NotTo(Equal(leader.UID))
 	Consistently(ctx, func() map[string]int { return m.migrated(ctx) }).WithTimeout(20 * time.Second).WithPolling(2 * time.Second).Should(Equal(before))
 	Expect(m.stopped(ctx)(Default)).To(HaveSuffix(m.broken.GetName()))
@@ -174,7 +174,7 @@ func (m *migration) goesOn(ctx context.Context) {
 	m.zos.shell(ctx, "rm /tmp/broken-"+m.broken.GetName())
 	ask(ctx, m.broken)
 	begin := time.Now()
-	Eventually(ctx, m.stopped(ctx)).WithTimeout(RunTimeout).Should(BeEmpty())
+	Eventually(ctx, m.stopped(ctx)).Should(BeEmpty())
 	Eventually(ctx, Condition(ctx, m.soc, v2beta2.ConditionMigrated)).WithTimeout(12 * time.Minute).
 		Should(And(ConditionTrue(), WithMessage(fmt.Sprintf("%[1]d of %[1]d custom resources are migrated to version 2.0.0", m.resources))))
 	Eventually(ctx, m.phases(ctx, "living")).Should(Equal(map[runstatus.Phase]int{runstatus.PhaseSucceeded: m.resources}))

@@ -35,7 +35,7 @@ func olmReturns(e *olmEnvironment) {
 			g.Expect(Gone(ctx, subscription(e.namespace))(g)).To(BeFalse())
 		}).Should(Succeed(), "Subscription, ClusterServiceVersion and ServiceAccount stay while a playbook runs")
 		e.zos.shell(ctx, "touch /tmp/go-on")
-		Eventually(ctx, lastRun(ctx, slow)).WithTimeout(RunTimeout).Should(withOutcome(gate.OutcomeSucceeded))
+		Eventually(ctx, lastRun(ctx, slow)).Should(withOutcome(gate.OutcomeSucceeded))
 		e.expectPage(ctx, "slow", "1.2.0 slow page")
 
 		Eventually(ctx, Gone(ctx, clusterServiceVersion(e.namespace, "1.2.0"))).Should(BeTrue())

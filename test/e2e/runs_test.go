@@ -120,7 +120,7 @@ func (s *runSpecs) failures(ctx context.Context) {
 			if s.nextRetry.IsZero() || run.NextRetry.Time.Before(s.nextRetry) {
 				s.nextRetry = run.NextRetry.Time
 			}
-		}).WithTimeout(RunTimeout).Should(Succeed())
+		}).Should(Succeed())
 	}
 }
 

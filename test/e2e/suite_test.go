@@ -44,7 +44,7 @@ var (
 
 func TestEndToEnd(t *testing.T) {
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyTimeout(RunTimeout)
 	SetDefaultEventuallyPollingInterval(500 * time.Millisecond)
 	SetDefaultConsistentlyDuration(10 * time.Second)
 	SetDefaultConsistentlyPollingInterval(time.Second)
