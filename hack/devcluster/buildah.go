@@ -134,7 +134,7 @@ func (b buildah) export(ctx context.Context, reference string) (image, error) {
 	}
 	folder := b.state("cache", "export")
 	defer os.RemoveAll(folder)
-	if err := os.RemoveAll(folder); err != nil {
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
 		return image{}, err
 	}
 	push := b.command(ctx, "push", "--disable-compression", "--format=oci", reference, "dir:"+folder)
