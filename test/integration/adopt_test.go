@@ -147,10 +147,9 @@ func (p *product) makeDefinitions(ctx context.Context) {
 	}
 	for _, crd := range crds {
 		Create(ctx, crd)
-		Eventually(ctx, func(g Gomega) {
-			Get(ctx, g, crd)
-			g.Expect(established(crd)).To(BeTrue())
-		}).Should(Succeed())
+		for _, version := range crd.Spec.Versions {
+			serve(ctx, crd, version.Name)
+		}
 	}
 }
 

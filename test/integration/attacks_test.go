@@ -263,12 +263,12 @@ var _ = Describe("A tenant", attack.Label, func() {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "attacker"}},
 		})
 		Eventually(ctx, func() error {
-			return as("attacker").Patch(ctx, defaultSOC(ocAttacker), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"mine":"yes"}}}`)))
+			return as("attacker").Patch(ctx, forged.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"mine":"yes"}}}`)))
 		}).Should(Succeed())
 		document, err := json.Marshal(map[string]any{"status": map[string]any{"inventory": targets}})
 		Expect(err).NotTo(HaveOccurred())
 		status := client.RawPatch("application/merge-patch+json", document)
-		refusal := as("attacker").Status().Patch(ctx, defaultSOC(ocAttacker), status)
+		refusal := as("attacker").Status().Patch(ctx, forged.DeepCopy(), status)
 		Expect(refusal).To(MatchError(ContainSubstring("forbidden")))
 		attack.Repelled("Tenancy", "write an inventory into the status of an own SubOperatorConfig", "the API server refuses it", refusal.Error())
 

@@ -242,6 +242,7 @@ var _ = Describe("A change", func() {
 
 		s.version = "1.1.0"
 		changeSpec(ctx, oc, s.withKinds(s.kind+"First", s.kind).pinned())
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue(), "its version of the kind is served")
 		finalizers := func(namespace string) func(Gomega) []string {
 			return func(g Gomega) []string {
 				thing := s.instance(namespace, "one")

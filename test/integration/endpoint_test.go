@@ -223,8 +223,10 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		Get(ctx, Default, operator)
 		Expect(operator.Generation).To(Equal(generation))
 		ExpectReady(ctx, oc)
-		Get(ctx, Default, lpar1)
-		Expect(lpar1.Status.SubOperatorConfigs).To(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
+		Eventually(ctx, func(g Gomega) []v2beta2.SubOperatorConfigReference {
+			Get(ctx, g, lpar1)
+			return lpar1.Status.SubOperatorConfigs
+		}).Should(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
 	})
 
 	It("follows changes also while the operator cannot be changed", func(ctx context.Context) {
@@ -328,7 +330,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			HaveKeyWithValue("lpar1_personal", HaveLen(32)), HaveKey("lpar1_known_hosts"), Not(HaveKey("lpar1_refusal")),
 			Not(HaveKey("lpar1_key")), Not(ContainElement(key)), Not(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring("SHARED")))))
 		account := "system:serviceaccount:" + namespace + ":" + s.operator()
-		Expect(may(ctx, account, namespace, "get", "secrets", "")).To(BeTrue(), "resources name Secrets")
+		awaitRight(ctx, account, namespace, "get", "secrets", "") // Resources name Secrets.
 		Expect(may(ctx, account, namespace, "list", "secrets", "")).To(BeFalse())
 		Expect(may(ctx, account, "default", "get", "secrets", "")).To(BeFalse())
 		attack.Repelled("Secrets and hosts", "run with the shared key where personal credentials are asked for", "the operator does not have it",
@@ -362,7 +364,7 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("late private key")},
 			})
 			ExpectReady(ctx, oc)
-			Expect(secretOf(ctx, namespace, s)(Default)).To(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))))
+			Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))), "once its host key is known")
 		},
 		Entry("that is missing", nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
 		Entry("that is not marked as one",

@@ -123,7 +123,7 @@ func (g *gradual) failingPod(ctx context.Context, namespace string) *corev1.Pod 
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, g.sample)(Default).Labels},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 	}
-	Create(ctx, pod)
+	Eventually(ctx, func() error { return K8s.Create(ctx, pod) }).Should(Succeed(), "once the namespace has a ServiceAccount")
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "operator", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}},
 	}}
@@ -181,6 +181,7 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		a, b := g.namespaces[0], g.namespaces[1]
 		g.upgradeTo(ctx, "2.0.0", nil)
 		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
+		Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionImported)).Should(ConditionTrue(), "its version of the kind is served")
 		thing := g.instance(a, "one")
 		Create(ctx, thing)
 		reportRun := func(runs ...any) {

@@ -78,10 +78,12 @@ var _ = Describe("The history of an OperatorCollection", func() {
 			version(newest, v2beta2.VersionInstalled, "interval"), version(newer, v2beta2.VersionReplaced, "interval"), version(s, v2beta2.VersionInstalled, "first-author")))
 
 		By("going back, also when the manager was restarted and the source is gone")
+		answered := len(source.answers)
 		theManager.kill()
 		theManager.start(ctx)
+		Eventually(ctx, func() int { return len(source.answers) }).Should(BeNumerically(">", answered), "a manager that starts asks once")
 		source.answer(http.NotFound)
-		answered := len(source.answers)
+		answered = len(source.answers)
 		changeAs(ctx, oc, "third-author", fmt.Sprintf(`{"spec":{"digest":%q}}`, DigestOf(s.archive())))
 		makeReadyAgain(ctx, oc, s, "1.0.0")
 		Eventually(ctx, historyOf(ctx, oc)).Should(HaveExactElements(

@@ -50,12 +50,13 @@ func installOLM(ctx context.Context) {
 	for _, crd := range olmCRDs() {
 		Create(ctx, crd)
 	}
-	Eventually(ctx, func(g Gomega) {
-		for _, crd := range olmCRDs() {
-			Get(ctx, g, crd)
-			g.Expect(established(crd)).To(BeTrue(), crd.Name)
+	for _, crd := range olmCRDs() {
+		for _, version := range crd.Spec.Versions {
+			if version.Served {
+				serve(ctx, crd, version.Name)
+			}
 		}
-	}).Should(Succeed())
+	}
 }
 
 // allowOLM gives the manager the permissions of config/components/olm for one spec.

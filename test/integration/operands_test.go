@@ -95,6 +95,10 @@ var _ = Describe("Operand requests", func() {
 
 		By("changing nothing while nothing changes, and after a restart")
 		ExpectReady(ctx, first)
+		Eventually(ctx, func(g Gomega) {
+			Get(ctx, g, t.config)
+			g.Expect(t.config.Status.ObservedGeneration).To(Equal(t.config.Generation))
+		}).Should(Succeed())
 		mark := markAudit()
 		p.kill()
 		p.start(ctx)
@@ -189,6 +193,7 @@ var _ = Describe("Operand requests", func() {
 		}).Should(Succeed())
 
 		By("while the rest of the operand has a mistake")
+		Eventually(ctx, Gone(ctx, t.shared())).Should(BeFalse())
 		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","spec":{"misspelt":{}}}]}}`)
 		ExpectFailure(ctx, request, operandsv1alpha1.ReasonInvalidOperand, "has no kind", false)
 		Expect(Live(ctx, Default, t.shared()).GetDeletionTimestamp()).To(BeNil())

@@ -57,10 +57,7 @@ func withPackages(ctx context.Context) {
 			Remove(ctx, crd)
 			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
 		})
-		Eventually(ctx, func(g Gomega) {
-			Get(ctx, g, crd)
-			g.Expect(established(crd)).To(BeTrue())
-		}).Should(Succeed())
+		serve(ctx, crd, "v1")
 	}
 }
 

@@ -67,13 +67,9 @@ func applyOperandManifests(ctx context.Context) {
 			Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed(), file)
 		}
 	}
-	Eventually(ctx, func(g Gomega) {
-		for _, plural := range []string{"operandregistries", "operandconfigs", "operandrequests", "operandbindinfos"} {
-			crd := customResourceDefinition(plural + ".operator.ibm.com")
-			Get(ctx, g, crd)
-			g.Expect(established(crd)).To(BeTrue())
-		}
-	}).Should(Succeed())
+	for _, plural := range []string{"operandregistries", "operandconfigs", "operandrequests", "operandbindinfos"} {
+		serve(ctx, customResourceDefinition(plural+".operator.ibm.com"), "v1alpha1")
+	}
 }
 
 func (p *operandsProcess) prepare(ctx context.Context) *exec.Cmd {

@@ -211,15 +211,17 @@ var _ = Describe("A version that nothing uses", func() {
 
 		By("removing it")
 		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("removed"))
-		var stages []string
-		for _, state := range definitions.All() {
-			if definition := state.(*apiextensionsv1.CustomResourceDefinition); definition.Name == s.crdName() {
-				stage := stageOf(definition, 0)
-				stages = append(stages, stage)
-				Expect(stage == "not served" && len(definition.Status.StoredVersions) > 1).To(BeFalse(), "its resources were rewritten before")
+		Eventually(ctx, func() []string { // The watch comes later.
+			var stages []string
+			for _, state := range definitions.All() {
+				if definition := state.(*apiextensionsv1.CustomResourceDefinition); definition.Name == s.crdName() {
+					stage := stageOf(definition, 0)
+					stages = append(stages, stage)
+					Expect(stage == "not served" && len(definition.Status.StoredVersions) > 1).To(BeFalse(), "its resources were rewritten before")
+				}
 			}
-		}
-		Expect(slices.Compact(stages)).To(HaveExactElements("deprecated", "not served", "removed"))
+			return slices.Compact(stages)
+		}).Should(HaveExactElements("deprecated", "not served", "removed"))
 		Expect(stored(ctx, s, namespace, "one")["spec"]).To(Equal(before["spec"]))
 		live := Live(ctx, Default, s.instance(namespace, "one"))
 		Expect(live.GetGeneration()).To(Equal(int64(1)))
@@ -232,6 +234,7 @@ var _ = Describe("A version that nothing uses", func() {
 		By("serving it again when it is imported again")
 		changeSpec(ctx, imported, first.pinned())
 		Eventually(ctx, versionStage(ctx, s, 0)).Should(Equal("served"))
+		Eventually(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue(), "the API server follows the CRD")
 		Patch(ctx, first.instance(namespace, "one"), `{"spec":{"size":4}}`)
 		expectRest(ctx)
 	})

@@ -54,6 +54,7 @@ var _ = Describe("The runs of playbooks", func() {
 		attack.Repelled("Permissions", "write the status of a custom resource with the role edit", "the API server refuses it", firstOf(refusal.Error()))
 
 		By("letting the operator and administrators work")
+		awaitRight(ctx, "system:serviceaccount:"+namespace+":"+s.operator(), namespace, "patch", s.plural()+"/status", SharedGroup)
 		Expect(operator.Status().Patch(ctx, instance.DeepCopy(),
 			merge(`{"status":{"observedGeneration":1,"lastRun":{"id":"1","tasks":{"ok":1}},"history":[{"id":"0"}]}}`))).To(Succeed())
 		Expect(K8s.Status().Patch(ctx, instance.DeepCopy(), forged)).To(Succeed())
@@ -83,6 +84,7 @@ var _ = Describe("The runs of playbooks", func() {
 		Expect(writer.Patch(ctx, instance.DeepCopy(), recorded(`null`))).To(Succeed())
 		Expect(writer.Patch(ctx, instance.DeepCopy(), recorded(`"restored"`))).To(beWritten)
 
+		awaitRight(ctx, "system:serviceaccount:"+namespace+":"+s.operator(), namespace, "patch", s.plural(), SharedGroup)
 		Expect(operator.Patch(ctx, instance.DeepCopy(), recorded(`"new"`))).To(Succeed())
 		Expect(operator.Patch(ctx, instance.DeepCopy(), recorded(`"newer"`))).To(Succeed())
 	})

@@ -72,7 +72,7 @@ func (k *changedKind) resources() map[string]schemachanges.Spec {
 	return resources
 }
 
-// serve writes a CRD and waits until the API server serves a version of it.
+// serve waits until the API server serves a version of a CRD, which it does a moment after it says that the CRD is established.
 func serve(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition, version string) {
 	GinkgoHelper()
 	Eventually(ctx, func(g Gomega) {
@@ -81,7 +81,7 @@ func serve(ctx context.Context, definition *apiextensionsv1.CustomResourceDefini
 	}).Should(Succeed())
 	Eventually(ctx, func() error {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: definition.Spec.Group, Version: version, Kind: "ThingList"})
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: definition.Spec.Group, Version: version, Kind: definition.Spec.Names.ListKind})
 		return K8s.List(ctx, list)
 	}).Should(Succeed())
 }

@@ -25,11 +25,19 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// serveTLS restarts the manager so that it serves archives with TLS until the spec ends.
+// serveTLS restarts the manager so that it serves archives with TLS until the spec ends. Clients can verify it then: a manager is ready
+// before it has published its CA.
 func serveTLS(ctx context.Context, flags ...string) {
 	GinkgoHelper()
 	theManager.restart(ctx, slices.Concat(usualFlags, []string{"--artifact-url=https://" + theManager.artifactAddress}, flags)...)
 	DeferCleanup(func(ctx context.Context) { Remove(ctx, servingSecret()) })
+	public := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: keeper.ConfigMap}}
+	Eventually(ctx, func(g Gomega) {
+		Get(ctx, g, public)
+		response, err := trusting(public.Data[keeper.KeyBundle]).Get("https://" + theManager.artifactAddress)
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(response.Body.Close()).To(Succeed())
+	}).Should(Succeed(), "once the manager has published the CA that it has now")
 }
 
 func servingSecret() *corev1.Secret {

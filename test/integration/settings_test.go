@@ -103,6 +103,7 @@ var _ = Describe("The manager's settings", func() {
 
 		By("using a setting that is new")
 		settings := writeSettings(ctx, map[string]string{"allowed-source-prefixes": elsewhere["allowed-source-prefixes"], "GOMEMLIMIT": "1GiB"})
+		Eventually(ctx, Gone(ctx, configMap(ManagerNamespace, "collection-operator-settings-status"))).Should(BeFalse())
 		Run(ctx, findKubectl(), "wait", "configmap/collection-operator-settings-status", "-n", ManagerNamespace, "--timeout=1m",
 			"--for=jsonpath={.data.observedResourceVersion}="+settings.ResourceVersion)
 		expectSettings(ctx, settings, "true")

@@ -306,8 +306,10 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 			makeAvailable(ctx, namespace, s.operator())
 		}
 		ExpectReady(ctx, ocOne)
-		Get(ctx, Default, younger)
-		Expect(younger.Status.Inventory).To(BeEmpty())
+		Eventually(ctx, func(g Gomega) []v2beta2.ObjectReference {
+			Get(ctx, g, younger)
+			return younger.Status.Inventory
+		}).Should(BeEmpty())
 
 		By("getting it back when the older one does not map it any more")
 		setMapping(ctx, oldest, one)
@@ -395,7 +397,9 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
 		Create(ctx, soc)
 		importSample(ctx, own, s)
-		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
+		for _, namespace := range []string{own, other} {
+			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
+		}
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: s.operator() + "-runtime"}}
 		Patch(ctx, config, `{"metadata":{"annotations":{"zoscb.ibm.com/suboperatorconfig":null}}}`)
 		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, config.Name, false)

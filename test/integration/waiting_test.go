@@ -50,6 +50,7 @@ var _ = Describe("What has not changed", func() {
 		oc := importSample(ctx, namespace, s)
 		soc, operator := defaultSOC(oc), deployment(namespace, s.operator())
 		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for its pod to be created", false)
+		Eventually(ctx, Gone(ctx, operator)).Should(BeFalse(), "the status foresees it")
 		expectSilence(ctx, namespace)
 
 		By("a Deployment that is not available")
@@ -65,7 +66,7 @@ var _ = Describe("What has not changed", func() {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod", Labels: podTemplateOf(ctx, namespace, s)(Default).Labels},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "operator", Image: "registry.invalid/x"}}},
 		}
-		Create(ctx, pod)
+		Eventually(ctx, func() error { return K8s.Create(ctx, pod) }).Should(Succeed(), "once the namespace has a ServiceAccount")
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes are available"}}
 		Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
 		ExpectFailure(ctx, soc, v2beta2.ReasonWorkloadUnavailable, "pod cannot be scheduled: 0/1 nodes are available", false)
