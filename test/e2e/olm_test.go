@@ -228,13 +228,14 @@ func (e *olmEnvironment) expectPage(ctx context.Context, name, want string) {
 // expectRunning waits until the SubOperatorConfig is Ready, and checks that one Deployment is, with the version.
 func (e *olmEnvironment) expectRunning(ctx context.Context, version string) *appsv1.Deployment {
 	GinkgoHelper()
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: e.namespace, Name: pagesPackage}}
 	Eventually(ctx, func(g Gomega) {
 		generation := Live(ctx, g, e.soc).GetGeneration()
 		g.Expect(Condition(ctx, e.soc, v2beta2.ConditionReady)(g)).To(And(ConditionTrue(), WithMessage(version), HaveField("ObservedGeneration", generation)))
+		// A pod may be ready for some milliseconds when its startup probe succeeds, and then again with its readiness probe.
+		Get(ctx, g, deployment)
+		g.Expect(deployment.Status.ReadyReplicas).To(BeEquivalentTo(1))
 	}).WithTimeout(OLMTimeout).Should(Succeed())
-	deployment := &appsv1.Deployment{ObjectMeta: e.meta(pagesPackage)}
-	Expect(K8s.Get(ctx, types.NamespacedName{Namespace: e.namespace, Name: pagesPackage}, deployment)).To(Succeed())
-	Expect(deployment.Status.ReadyReplicas).To(BeEquivalentTo(1))
 	Expect(deployment.Labels).To(HaveKeyWithValue("operator-version", version))
 	return deployment
 }
