@@ -129,6 +129,9 @@ func TestRefusedBeforeConnecting(t *testing.T) {
 			}
 		})
 	}
+	r.env = append(r.env, "ZOSCB_WITHOUT_PLACE=true")
+	got := r.reconcile(resource{name: "early", spec: map[string]any{"zosendpoint": "b"}})
+	got.expectFailure(t, `EndpointNotFound: endpoint "b" is not one of this installation's endpoints (a)`)
 	if n := server.logged(t, "Connection from"); n != 1 { // the connection that waited for the port
 		t.Errorf("%d connections, want none of ours", n-1)
 	}

@@ -54,7 +54,7 @@ type waiting struct {
 }
 
 // admit asks whether a run may use its endpoint. If it returns nil, the run may start, and r.place must be released after it; a run
-// against an endpoint that the installation does not have needs none, and fails by itself.
+// against an endpoint that the installation does not have needs none, and fails (see withoutPlace).
 func (r *runner) admit(ctx context.Context, s *situation) (*waiting, error) {
 	name := text(specOf(s.live)["zosendpoint"])
 	logon, err := r.files.logon(name)

@@ -436,8 +436,16 @@ var _ = Describe("The gate in front of an endpoint", func() {
 		expectWaiting(ctx, job, "EndpointNotFound", "ZosEndpoint lpar1 does not exist in namespace "+namespace)
 		Expect(pod.Plays()).To(BeZero())
 
-		By("but one that the installation does not have: the playbook fails by itself")
+		By("but one that the installation does not have: the engine lets the playbook fail, even if it has the endpoint by then")
+		pod.RealRunner(`echo "$ZOSCB_WITHOUT_PLACE" >"$DIR/without-place"; ` + WellDone)
 		other := NewJob(ctx, namespace, "two", map[string]any{"zosendpoint": "lpar2"})
 		pod.expectRun(ctx, other)
+		Expect(pod.Read("without-place")).To(Equal("true\n"))
+
+		By("which a run with a place may use")
+		pod.AddEndpoint(ctx, LocalEndpoint(namespace, "lpar2"))
+		Patch(ctx, other, `{"spec":{"title":"b"}}`)
+		pod.expectRun(ctx, other)
+		Expect(pod.Read("without-place")).To(Equal("\n"))
 	})
 })

@@ -20,6 +20,10 @@ import (
 	"github.com/collection-operator/collection-operator/internal/runstatus"
 )
 
+// withoutPlace tells the engine that the installation had no such endpoint when the run was admitted. The endpoint may have come since:
+// without a place, its windows, its limits and its refused credentials would not count.
+const withoutPlace = "ZOSCB_WITHOUT_PLACE"
+
 func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.json") }
 
 // command is the call of the real ansible-runner, which inherits the lock of the folder.
@@ -35,6 +39,9 @@ func (r *runner) command(lock *os.File) *exec.Cmd {
 	}
 	if r.personal != nil {
 		command.Env = append(command.Env, r.personal.environment()...)
+	}
+	if r.place == nil {
+		command.Env = append(command.Env, withoutPlace+"=true")
 	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.ExtraFiles = []*os.File{lock}
