@@ -5,11 +5,7 @@ set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 copy=.devcluster/generated
-rm -rf "$copy"
-mkdir -p "$copy"
-git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
-	[[ ! -e $file ]] || printf '%s\0' "$file"
-done | tar -c --null -T - | tar -xC "$copy"
+hack/copy.sh "$copy"
 git -C "$copy" init -q
 git -C "$copy" add -A
 make -s -C "$copy" generate
