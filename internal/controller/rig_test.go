@@ -141,23 +141,35 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
+// storeArchive stores an archive of the collection that the tests install.
 func storeArchive(t *testing.T, store *artifact.Store, description string) digest.Digest {
+	t.Helper()
+	return putArchive(t, store, buildArchive(t, "things", "Thing", "1.0.0", description))
+}
+
+func putArchive(t *testing.T, store *artifact.Store, content []byte) digest.Digest {
+	t.Helper()
+	file, err := fetch.Save(bytes.NewReader(content), 1<<20, store.TempDir())
+	must(t, err)
+	must(t, store.Put(file))
+	return file.Digest
+}
+
+func buildArchive(t *testing.T, name, kind, version, description string) []byte {
 	t.Helper()
 	folder := fstest.MapFS{}
 	for file, content := range map[string]string{
-		"galaxy.yml":          "{namespace: tests, name: things, version: 1.0.0, readme: README.md, authors: [tests]}",
-		"README.md":           "# Readme\n",
-		"play.yml":            "- {name: Nothing, hosts: all, tasks: []}\n",
-		"operator-config.yml": "domain: tests\nname: things\nversion: 1.0.0\ndisplayName: Things\ndescription: " + description + "\nresources:\n  - {kind: Thing, playbook: play.yml, finalizer: play.yml}\n",
+		"galaxy.yml": fmt.Sprintf("{namespace: tests, name: %s, version: %s, readme: README.md, authors: [tests]}", name, version),
+		"README.md":  "# Readme\n",
+		"play.yml":   "- {name: Nothing, hosts: all, tasks: []}\n",
+		"operator-config.yml": fmt.Sprintf("domain: tests\nname: %s\nversion: %s\ndisplayName: Things\ndescription: %s\nresources:\n  - {kind: %s, playbook: play.yml, finalizer: play.yml}\n",
+			name, version, description, kind),
 	} {
 		folder[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
 	}
 	var content bytes.Buffer
 	must(t, galaxy.Build(folder, &content))
-	file, err := fetch.Save(&content, 1<<20, store.TempDir())
-	must(t, err)
-	must(t, store.Put(file))
-	return file.Digest
+	return content.Bytes()
 }
 
 // importArchive writes to status that the OperatorCollection has imported an archive.
