@@ -63,28 +63,6 @@ var _ = Describe("A SubOperatorConfig", func() {
 		ExpectReady(ctx, third)
 	})
 
-	It("installs in one namespace though something is in the way in another", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, own)
-		foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: s.operator() + "-runtime"}}
-		Create(ctx, foreign)
-		soc := newSOC(own, "soc", "oc", mapTo(other, own)...)
-		Create(ctx, soc)
-		importSample(ctx, own, s)
-		makeAvailable(ctx, own, s.operator())
-		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, other+"/"+foreign.Name, false)
-		Eventually(ctx, func(g Gomega) {
-			Get(ctx, g, soc)
-			g.Expect(soc.Status.Installations).To(ContainElement(And(HaveField("Namespace", own), HaveField("Ready", true))))
-		}).Should(Succeed())
-
-		By("installing there as soon as it is gone")
-		Remove(ctx, foreign)
-		Patch(ctx, soc, `{"metadata":{"labels":{"touched":"again"}}}`)
-		makeAvailable(ctx, other, s.operator())
-		ExpectReady(ctx, soc)
-	})
-
 	It("shapes the workload beyond what the collection says", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		spec := s.pinned()
