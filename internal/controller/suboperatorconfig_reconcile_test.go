@@ -138,6 +138,10 @@ func TestNamespaceThatIsNotSelectedKeepsItsOperator(t *testing.T) {
 	if r.deployment(t, other).DeletionTimestamp != nil {
 		t.Error("the operator was removed")
 	}
+	r.patch(t, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q}]}}`, r.home))
+	if soc, err := r.reconcile(t, r.home, "soc"); err != nil || !mapping.InstalledIn(soc, other) || r.deployment(t, other).DeletionTimestamp != nil {
+		t.Errorf("the operator was removed when it was not mapped any more: %v", err)
+	}
 }
 
 func TestSecondSubOperatorConfigInstallsNothing(t *testing.T) {
