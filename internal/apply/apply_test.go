@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -161,7 +162,7 @@ func TestForeignObjectStopsAll(t *testing.T) {
 	b := r.live(t, "b")
 	err := r.apply(t, 0, r.config("a", "1"), r.config("b", "1"), r.config("c", "1"))
 	for _, name := range []string{"b", "c"} {
-		if want := `ConfigMap "` + r.namespace + "/" + name + `" exists and was not created for this object: delete or rename it`; !strings.Contains(err.Error(), want) {
+		if want := `ConfigMap "` + r.namespace + "/" + name + `" exists and was not created for this object: delete or rename it`; !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -234,7 +235,7 @@ func TestRefusedObjectStopsAll(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Kind.Kind != "Deployment" || !apierrors.IsInvalid(refusal) {
 		t.Errorf("got %v", err)
 	}
-	if want := `applying ConfigMap "` + absent.Namespace + `/absent": namespaces`; !strings.Contains(err.Error(), want) {
+	if want := `applying ConfigMap "` + absent.Namespace + `/absent": namespaces`; !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("got %v, want also %s", err, want)
 	}
 }

@@ -2,6 +2,7 @@ package install_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func TestInstall(t *testing.T) {
 	if !result.Applied || result.Status.Ready || result.Status.Install != v2beta2.InstallDirect || result.Status.Digest != digest.FromString("things 1.2.0").String() {
 		t.Errorf("got %+v", result.Status)
 	}
-	if len(foreseen) != 1 || foreseen[0].Err.Error() != result.Err.Error() || foreseen[0].Status.Message != result.Status.Message {
+	if len(foreseen) != 1 || fmt.Sprint(foreseen[0].Err) != fmt.Sprint(result.Err) || foreseen[0].Status.Message != result.Status.Message {
 		t.Errorf("it was foreseen: %+v", foreseen)
 	}
 	if got := r.soc.Status.Collection; got == nil || got.Name != "things" || len(r.soc.Status.Inventory) != len(objects) {

@@ -139,6 +139,21 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 	}
 }
 
+// An installation that failed in the middle leaves nothing.
+func TestHalfMadeInstallationIsRemoved(t *testing.T) {
+	r := newRig(t)
+	r.failures["apply Deployment"] = away
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, away) || len(r.ofInstallation()) != len(objects)-1 {
+		t.Errorf("got %v", result.Err)
+	}
+	if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil || result.Status != nil || len(r.soc.Status.Inventory) > 0 {
+		t.Errorf("got %v, and there are still %v", result.Err, inventoryOf(r.soc))
+	}
+	if writes := r.ofInstallation(); len(writes) != len(objects)-1 {
+		t.Errorf("got %v", writes)
+	}
+}
+
 // What others have made under a recorded name stays, as does what was taken out of the manager's hands.
 func TestUninstallKeepsForeignObjects(t *testing.T) {
 	r := newRig(t)
