@@ -97,6 +97,21 @@ func startEnvironment(shared *apiserver.Server, things *collection.Collection) (
 	})
 }
 
+// sharedGrants returns the grants that all tests share, with the CRD of the collection things served.
+func sharedGrants(t *testing.T, shared *apiserver.Server) *grants.Source {
+	t.Helper()
+	environment.Do(func() {
+		store, err := artifact.Open(filepath.Join(t.TempDir(), "things"))
+		must(t, err)
+		collections := &controller.CollectionCache{Store: store}
+		things, err := collections.Load(storeArchive(t, store, "first"))
+		must(t, err)
+		environment.grants, environment.err = startEnvironment(shared, things)
+	})
+	must(t, environment.err)
+	return environment.grants
+}
+
 // rig is a reconciler of the SubOperatorConfig soc in the namespace home, and what it needs. No controller runs: a test calls Reconcile.
 type rig struct {
 	*controller.SubOperatorConfigReconciler
@@ -117,17 +132,13 @@ func newRig(t *testing.T) *rig {
 	must(t, err)
 	collections := &controller.CollectionCache{Store: store}
 	archive := storeArchive(t, store, "first")
-	things, err := collections.Load(archive)
-	must(t, err)
-	environment.Do(func() { environment.grants, environment.err = startEnvironment(shared, things) })
-	must(t, environment.err)
 
 	nothing := func(client.Object) error { return nil }
 	r := &rig{server: shared, home: shared.Namespace(t), writing: nothing, wrote: nothing, reading: func(string) error { return nil }}
 	r.SubOperatorConfigReconciler = &controller.SubOperatorConfigReconciler{
 		Client: r.writer(shared.NewClient(t, r.writes.Of(shared.Config))), Reader: r.reader(),
 		Cache:    interceptor.NewClient(shared.Client, interceptor.Funcs{Get: getCached}),
-		Recorder: events.NewFakeRecorder(1000), Collections: collections, Settings: render.DefaultSettings(), Grants: environment.grants,
+		Recorder: events.NewFakeRecorder(1000), Collections: collections, Settings: render.DefaultSettings(), Grants: sharedGrants(t, shared),
 		Workers: budget.Limits{PerNamespace: 1, Total: 1}, CredentialKey: bytes.Repeat([]byte("k"), 32),
 	}
 	mgr, err := newManager(shared)
@@ -144,7 +155,7 @@ func newRig(t *testing.T) *rig {
 // storeArchive stores an archive of the collection that the tests install.
 func storeArchive(t *testing.T, store *artifact.Store, description string) digest.Digest {
 	t.Helper()
-	return putArchive(t, store, buildArchive(t, "things", "Thing", "1.0.0", description))
+	return putArchive(t, store, source{name: "things", kind: "Thing", version: "1.0.0", description: description}.archive(t))
 }
 
 func putArchive(t *testing.T, store *artifact.Store, content []byte) digest.Digest {
@@ -155,15 +166,26 @@ func putArchive(t *testing.T, store *artifact.Store, content []byte) digest.Dige
 	return file.Digest
 }
 
-func buildArchive(t *testing.T, name, kind, version, description string) []byte {
+// source is what an archive is built from. Its collection is in the domain tests.
+type source struct {
+	name, kind, version, description string
+	// vars are the variables of the kind, and more further lines of operator-config.yml.
+	vars, more string
+}
+
+func (s source) archive(t *testing.T) []byte {
 	t.Helper()
-	folder := fstest.MapFS{}
+	folder, vars := fstest.MapFS{}, ""
+	if s.vars != "" {
+		vars = ", vars: [" + s.vars + "]"
+	}
 	for file, content := range map[string]string{
-		"galaxy.yml": fmt.Sprintf("{namespace: tests, name: %s, version: %s, readme: README.md, authors: [tests]}", name, version),
+		"galaxy.yml": fmt.Sprintf("{namespace: tests, name: %s, version: %s, readme: README.md, authors: [tests]}", s.name, s.version),
 		"README.md":  "# Readme\n",
 		"play.yml":   "- {name: Nothing, hosts: all, tasks: []}\n",
-		"operator-config.yml": fmt.Sprintf("domain: tests\nname: %s\nversion: %s\ndisplayName: Things\ndescription: %s\nresources:\n  - {kind: %s, playbook: play.yml, finalizer: play.yml}\n",
-			name, version, description, kind),
+		"operator-config.yml": fmt.Sprintf(
+			"domain: tests\nname: %s\nversion: %s\ndisplayName: Things\ndescription: %s\n%sresources:\n  - {kind: %s, playbook: play.yml, finalizer: play.yml%s}\n",
+			s.name, s.version, s.description, s.more, s.kind, vars),
 	} {
 		folder[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
 	}
@@ -192,21 +214,7 @@ func (r *rig) newConfig(t *testing.T, in, name string, namespaces ...string) {
 }
 
 func (r *rig) writer(c client.WithWatch) client.Client {
-	return interceptor.NewClient(c, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			asked := (&client.ListOptions{}).ApplyOptions(options)
-			socs, ok := list.(*v2beta2.SubOperatorConfigList)
-			if !ok || asked.FieldSelector == nil {
-				return c.List(ctx, list, options...)
-			}
-			// As the index of the manager's cache, which is never behind here.
-			namespace, _ := asked.FieldSelector.RequiresExactMatch(mapping.IndexNamespace)
-			err := c.List(ctx, socs)
-			socs.Items = slices.DeleteFunc(socs.Items, func(soc v2beta2.SubOperatorConfig) bool {
-				return !mapping.Maps(&soc, namespace) && !mapping.InstalledIn(&soc, namespace)
-			})
-			return err
-		},
+	return interceptor.NewClient(withNamespaceIndex(c), interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
 			if len((&client.ApplyOptions{}).ApplyOptions(options).DryRun) == 0 {
 				if err := r.writing(object.(client.Object)); err != nil {
@@ -220,6 +228,25 @@ func (r *rig) writer(c client.WithWatch) client.Client {
 				return err
 			}
 			return cmp.Or(c.SubResource(sub).Patch(ctx, object, patch, options...), r.wrote(object))
+		},
+	})
+}
+
+// withNamespaceIndex lists SubOperatorConfigs by namespace as the index of the manager's cache does, which is never behind here.
+func withNamespaceIndex(c client.WithWatch) client.WithWatch {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			asked := (&client.ListOptions{}).ApplyOptions(options)
+			socs, ok := list.(*v2beta2.SubOperatorConfigList)
+			if !ok || asked.FieldSelector == nil {
+				return c.List(ctx, list, options...)
+			}
+			namespace, _ := asked.FieldSelector.RequiresExactMatch(mapping.IndexNamespace)
+			err := c.List(ctx, socs)
+			socs.Items = slices.DeleteFunc(socs.Items, func(soc v2beta2.SubOperatorConfig) bool {
+				return !mapping.Maps(&soc, namespace) && !mapping.InstalledIn(&soc, namespace)
+			})
+			return err
 		},
 	})
 }
@@ -275,8 +302,13 @@ func expectReady(t *testing.T, soc *v2beta2.SubOperatorConfig, status metav1.Con
 
 func (r *rig) deployment(t *testing.T, namespace string) *appsv1.Deployment {
 	t.Helper()
+	return r.deploymentOf(t, namespace, operator)
+}
+
+func (r *rig) deploymentOf(t *testing.T, namespace, name string) *appsv1.Deployment {
+	t.Helper()
 	deployment := &appsv1.Deployment{}
-	err := r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: operator}, deployment)
+	err := r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, deployment)
 	must(t, client.IgnoreNotFound(err))
 	if err != nil {
 		return nil
@@ -287,7 +319,12 @@ func (r *rig) deployment(t *testing.T, namespace string) *appsv1.Deployment {
 // setAvailable writes that the Deployment in a namespace is available, as its controller would.
 func (r *rig) setAvailable(t *testing.T, namespace string) {
 	t.Helper()
-	deployment := r.deployment(t, namespace)
+	r.setAvailableOf(t, namespace, operator)
+}
+
+func (r *rig) setAvailableOf(t *testing.T, namespace, name string) {
+	t.Helper()
+	deployment := r.deploymentOf(t, namespace, name)
 	deployment.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1,
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
@@ -298,7 +335,12 @@ func (r *rig) setAvailable(t *testing.T, namespace string) {
 // endDeployment ends the foreground deletion of the Deployment in a namespace, as the garbage collector does.
 func (r *rig) endDeployment(t *testing.T, namespace string) {
 	t.Helper()
-	deployment := r.deployment(t, namespace)
+	r.endDeploymentOf(t, namespace, operator)
+}
+
+func (r *rig) endDeploymentOf(t *testing.T, namespace, name string) {
+	t.Helper()
+	deployment := r.deploymentOf(t, namespace, name)
 	if deployment == nil || deployment.DeletionTimestamp == nil {
 		t.Fatalf("the Deployment in namespace %s is not being deleted", namespace)
 	}
