@@ -142,8 +142,8 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 // An installation that failed in the middle leaves nothing.
 func TestHalfMadeInstallationIsRemoved(t *testing.T) {
 	r := newRig(t)
-	r.failures["apply Deployment"] = away
-	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, away) || len(r.ofInstallation()) != len(objects)-1 {
+	r.failures["apply Deployment"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || len(r.ofInstallation()) != len(objects)-1 {
 		t.Errorf("got %v", result.Err)
 	}
 	if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil || result.Status != nil || len(r.soc.Status.Inventory) > 0 {
