@@ -50,7 +50,7 @@ func TestCatalogOfAFollower(t *testing.T) {
 	archive := digest.Digest(i.installed(t).Status.Artifact.Digest)
 	f := newFollower(t, i)
 	content := i.source.archive(t)
-	must(t, i.Collections.Remove(archive))
+	apiserver.Must(t, i.Collections.Remove(archive))
 	for range 2 { // It must not be served without what is installed.
 		if result, err := f.make(t); err != nil || result.RequeueAfter != intervals.Poll {
 			t.Errorf("again after %s, %v", result.RequeueAfter, err)

@@ -10,6 +10,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // importMinors imports the versions 1.1.0 to 1.LAST.0, one after the other.
@@ -21,7 +22,7 @@ func (i *importer) importMinors(t *testing.T, last int) {
 	}
 	i.install(t)
 	_, err := i.reconcile(t)
-	must(t, err)
+	apiserver.Must(t, err)
 }
 
 func versionOf(definition *apiextensionsv1.CustomResourceDefinition, name string) *apiextensionsv1.CustomResourceDefinitionVersion {
@@ -51,7 +52,7 @@ func TestVersionsOfCRDsAreRetired(t *testing.T) {
 	i.faults.clear()
 	await(t, "the version is removed", func() bool {
 		_, err := i.definitions.Reconcile(t.Context(), i.id())
-		must(t, err)
+		apiserver.Must(t, err)
 		definition := i.definition(t, i.source.kind)
 		if version := versionOf(definition, first); version != nil && !version.Served && slices.Contains(definition.Status.StoredVersions, first) {
 			t.Fatal("it is not served, and custom resources are stored in it")
@@ -73,5 +74,5 @@ func (i *importer) touch(t *testing.T) {
 	t.Helper()
 	definition := i.definition(t, i.source.kind)
 	definition.Labels["touched"] = "true"
-	must(t, i.server.Client.Update(t.Context(), definition))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), definition))
 }

@@ -74,7 +74,7 @@ func startRunning(t *testing.T) *running {
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
-	must(t, err)
+	apiserver.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background()) // It is stopped before the test ends.
 	r.addControllers(t, ctx, mgr, selection)
 	ended := make(chan error, 1)
@@ -90,13 +90,13 @@ func startRunning(t *testing.T) *running {
 
 func (r *running) addControllers(t *testing.T, ctx context.Context, mgr ctrl.Manager, selection mapping.Selection) {
 	t.Helper()
-	must(t, controller.AddIndexes(ctx, mgr.GetFieldIndexer()))
+	apiserver.Must(t, controller.AddIndexes(ctx, mgr.GetFieldIndexer()))
 	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
-	must(t, err)
+	apiserver.Must(t, err)
 	granted, err := grants.NewSource(ctx, mgr, false)
-	must(t, err)
+	apiserver.Must(t, err)
 	served, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	must(t, err)
+	apiserver.Must(t, err)
 	c, reader, recorder, limits := mgr.GetClient(), mgr.GetAPIReader(), events.NewFakeRecorder(100000), budget.Limits{PerNamespace: 4, Total: 4}
 	cluster := &olm.Cluster{Client: c, Reader: reader, Discovery: served, CatalogAddress: "catalog.example:50051", CatalogNamespace: r.home}
 	collections := &controller.CollectionCache{Store: store, Key: bytes.Repeat([]byte("k"), 32)}
@@ -104,7 +104,7 @@ func (r *running) addControllers(t *testing.T, ctx context.Context, mgr ctrl.Man
 	publications, peers := controller.NewPublications(), &replica.Peers{Reader: reader, Namespace: r.home}
 	r.counts = &controller.RunCounts{Client: c, Reader: reader}
 	r.trusted = &controller.TrustedAuthorities{Reader: reader, Recorder: recorder, Namespace: r.home}
-	must(t, r.trusted.Load(ctx))
+	apiserver.Must(t, r.trusted.Load(ctx))
 	r.authorities = controller.NewAuthorities(func() string { return "first" }, 0)
 	settings := render.DefaultSettings()
 	for _, one := range []interface{ SetupWithManager(ctrl.Manager) error }{
@@ -132,13 +132,13 @@ func (r *running) addControllers(t *testing.T, ctx context.Context, mgr ctrl.Man
 			Server: catalog.NewServer("127.0.0.1:0"), Publications: publications, Elected: mgr.Elected(),
 		},
 	} {
-		must(t, one.SetupWithManager(mgr))
+		apiserver.Must(t, one.SetupWithManager(mgr))
 	}
 }
 
 func (r *running) patch(t *testing.T, object client.Object, patch string) {
 	t.Helper()
-	must(t, r.client.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	apiserver.Must(t, r.client.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 // awaitCondition waits until a condition of an object has a reason.
@@ -174,7 +174,7 @@ func (r *running) awaitAgain(t *testing.T, object client.Object) {
 	t.Helper()
 	await(t, object.GetName()+" is there", func() bool { return read(t, r.client, object) })
 	before := object.GetUID()
-	must(t, r.client.Delete(t.Context(), object))
+	apiserver.Must(t, r.client.Delete(t.Context(), object))
 	await(t, object.GetName()+" is there again", func() bool { return read(t, r.client, object) && object.GetUID() != before })
 }
 
@@ -190,20 +190,20 @@ func (r *running) config(t *testing.T, name string) *v2beta2.SubOperatorConfig {
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: r.meta(name), Spec: v2beta2.SubOperatorConfigSpec{
 		OperatorCollection: "oc", Install: v2beta2.InstallDirect, Mapping: []v2beta2.NamespaceMapping{{Namespace: r.home}},
 	}}
-	must(t, r.client.Create(t.Context(), soc))
+	apiserver.Must(t, r.client.Create(t.Context(), soc))
 	return soc
 }
 
 func TestControllersAreWoken(t *testing.T) {
 	r := startRunning(t)
 	condition := &operatorsv2.OperatorCondition{ObjectMeta: r.meta("manager")}
-	must(t, r.client.Create(t.Context(), condition))
+	apiserver.Must(t, r.client.Create(t.Context(), condition))
 	soc := r.config(t, "soc")
 	oc := &v2beta2.OperatorCollection{
 		ObjectMeta: r.meta("oc"),
 		Spec:       v2beta2.OperatorCollectionSpec{CollectionURL: r.web.serve("/archive", r.source.archive(t)), SkipSignatureVerification: true},
 	}
-	must(t, r.client.Create(t.Context(), oc))
+	apiserver.Must(t, r.client.Create(t.Context(), oc))
 	r.awaitCondition(t, soc, v2beta2.ConditionReady, v2beta2.ReasonProgressing)
 	rig := &rig{server: r.server}
 	await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.home, r.operator()) != nil })
@@ -223,7 +223,7 @@ func TestControllersAreWoken(t *testing.T) {
 		})
 	})
 	t.Run("deletion", func(t *testing.T) {
-		must(t, r.client.Delete(t.Context(), oc))
+		apiserver.Must(t, r.client.Delete(t.Context(), oc))
 		await(t, "the operator is being removed", func() bool {
 			deployment := rig.deploymentOf(t, r.home, r.operator())
 			return deployment != nil && deployment.DeletionTimestamp != nil
@@ -268,13 +268,13 @@ func (r *running) expectEndpointsFollow(t *testing.T) {
 	server := startSSHServer(t)
 	lpar1 := &v2beta2.ZosEndpoint{ObjectMeta: r.meta("lpar1"), Spec: server.spec(t)}
 	lpar1.Spec.CredentialName = "logon"
-	must(t, r.client.Create(t.Context(), lpar1))
+	apiserver.Must(t, r.client.Create(t.Context(), lpar1))
 	r.awaitCondition(t, lpar1, v2beta2.ConditionReachable, v2beta2.ReasonSucceeded)
 	await(t, "the operator has the endpoint", func() bool { return strings.HasPrefix(r.endpoint(t, "lpar1_refusal"), v2beta2.ReasonCredentialInvalid) })
 	logon := &corev1.Secret{
 		ObjectMeta: r.meta("logon"), Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": "key one"},
 	}
-	must(t, r.client.Create(t.Context(), logon))
+	apiserver.Must(t, r.client.Create(t.Context(), logon))
 	await(t, "the operator has the key", func() bool { return r.endpoint(t, "lpar1_key") == "key one" })
 	r.patch(t, logon, `{"stringData":{"ssh-privatekey":"key two"}}`)
 	await(t, "the operator has the other key", func() bool { return r.endpoint(t, "lpar1_key") == "key two" })
@@ -285,7 +285,7 @@ func (r *running) expectEndpointsFollow(t *testing.T) {
 	}
 	r.awaitAgain(t, &rbacv1.Role{ObjectMeta: r.meta("zosendpoint-lpar1")})
 	lpar2 := &v2beta2.ZosEndpoint{ObjectMeta: r.meta("lpar2"), Spec: server.spec(t)}
-	must(t, r.client.Create(t.Context(), lpar2))
+	apiserver.Must(t, r.client.Create(t.Context(), lpar2))
 	rig := &endpoints{server: r.server, home: r.home}
 	await(t, "two share a state", func() bool { secret, _ := rig.state(t, lpar1); return len(secret.OwnerReferences) == 2 })
 	rig.edit(t, lpar1, func(state *endpoint.State) {
@@ -296,9 +296,9 @@ func (r *running) expectEndpointsFollow(t *testing.T) {
 		_, state := rig.state(t, lpar1)
 		return state.Systems[server.address()] != nil && state.Systems[server.address()].Outage == nil
 	})
-	must(t, r.client.Delete(t.Context(), lpar2))
+	apiserver.Must(t, r.client.Delete(t.Context(), lpar2))
 	await(t, "one has the state", func() bool { secret, _ := rig.state(t, lpar1); return len(secret.OwnerReferences) == 1 })
-	must(t, r.client.Delete(t.Context(), lpar1))
+	apiserver.Must(t, r.client.Delete(t.Context(), lpar1))
 	await(t, "the operator has no endpoint", func() bool { return r.endpoint(t, "lpar1_key") == "" })
 }
 
@@ -315,7 +315,7 @@ func (r *running) expectConflictsEnd(t *testing.T, soc *v2beta2.SubOperatorConfi
 	})
 	rig.endDeploymentOf(t, r.home, r.operator())
 	await(t, "the other one installs", func() bool { return read(t, r.client, second) && mapping.InstalledIn(second, r.home) })
-	must(t, r.client.Delete(t.Context(), second))
+	apiserver.Must(t, r.client.Delete(t.Context(), second))
 	await(t, "the operator is being removed", func() bool {
 		deployment := rig.deploymentOf(t, r.home, r.operator())
 		return deployment != nil && deployment.DeletionTimestamp != nil
@@ -366,10 +366,10 @@ func (r *running) expectCatalog(t *testing.T, oc *v2beta2.OperatorCollection) {
 		ObjectMeta: r.meta("needy"),
 		Spec:       v2beta2.OperatorCollectionSpec{CollectionURL: r.web.serve("/needy", needy.archive(t)), SkipSignatureVerification: true},
 	}
-	must(t, r.client.Create(t.Context(), &v2beta2.SubOperatorConfig{ // It maps no namespace: nothing is installed.
+	apiserver.Must(t, r.client.Create(t.Context(), &v2beta2.SubOperatorConfig{ // It maps no namespace: nothing is installed.
 		ObjectMeta: r.meta("needy-none"), Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: "needy"},
 	}))
-	must(t, r.client.Create(t.Context(), second))
+	apiserver.Must(t, r.client.Create(t.Context(), second))
 	r.awaitCondition(t, second, v2beta2.ConditionPublished, v2beta2.ReasonPermissionsNotGranted)
 	needless := needy
 	needless.version, needless.more = "1.1.0", ""
@@ -379,7 +379,7 @@ func (r *running) expectCatalog(t *testing.T, oc *v2beta2.OperatorCollection) {
 		return read(t, r.client, catalogSource) && catalogSource.Annotations["zoscb.ibm.com/catalog-digest"] != first
 	})
 	r.patch(t, second, `{"spec":{"deletionPolicy":"Orphan"}}`)
-	must(t, r.client.Delete(t.Context(), second))
+	apiserver.Must(t, r.client.Delete(t.Context(), second))
 	r.awaitGone(t, second)
 	await(t, "the CatalogSource has the content from before", func() bool {
 		return read(t, r.client, catalogSource) && catalogSource.Annotations["zoscb.ibm.com/catalog-digest"] == first
@@ -395,13 +395,13 @@ func (r *running) expectCounts(t *testing.T) {
 	for _, name := range []string{"of-nobody", r.operator()} {
 		lease := &coordinationv1.Lease{ObjectMeta: r.meta(name)}
 		lease.Labels, lease.Annotations = map[string]string{runcount.Label: "true"}, map[string]string{runcount.Annotation: text}
-		must(t, r.client.Create(t.Context(), lease))
+		apiserver.Must(t, r.client.Create(t.Context(), lease))
 	}
 	key := client.ObjectKey{Namespace: r.home, Name: r.operator()}
 	await(t, "the counts are known", func() bool { return r.counts.Of(key) != nil })
 	if r.counts.Of(client.ObjectKey{Namespace: r.home, Name: "of-nobody"}) != nil {
 		t.Error("the counts of nobody are known")
 	}
-	must(t, r.client.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: r.meta(r.operator())}))
+	apiserver.Must(t, r.client.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: r.meta(r.operator())}))
 	await(t, "the counts are forgotten", func() bool { return r.counts.Of(key) == nil })
 }

@@ -21,7 +21,7 @@ import (
 
 func TestNeighbors(t *testing.T) {
 	server := apiserver.Shared(t)
-	must(t, controller.CheckNeighbors(t.Context(), server.Client))
+	apiserver.Must(t, controller.CheckNeighbors(t.Context(), server.Client))
 	faults := newFaults()
 	faults.set("list CustomResourceDefinitionList", errAway)
 	if err := controller.CheckNeighbors(t.Context(), faults.around(server.Client, "")); !errors.Is(err, errAway) {
@@ -47,7 +47,7 @@ func TestNeighbors(t *testing.T) {
 func TestPredecessor(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, faults := server.Namespace(t), newFaults()
-	must(t, controller.CheckPredecessor(t.Context(), server.Client, namespace))
+	apiserver.Must(t, controller.CheckPredecessor(t.Context(), server.Client, namespace))
 	for name, label := range map[string]string{"earlier": "", "of OLM": render.ManagerLabelValue} {
 		labels := map[string]string{"a": "b"}
 		if label != "" {
@@ -62,11 +62,11 @@ func TestPredecessor(t *testing.T) {
 				},
 			},
 		}
-		must(t, server.Client.Create(t.Context(), deployment))
+		apiserver.Must(t, server.Client.Create(t.Context(), deployment))
 		if err := controller.CheckPredecessor(t.Context(), server.Client, namespace); (err == nil) != (label != "") {
 			t.Errorf("%s: %v", name, err)
 		}
-		must(t, server.Client.Delete(t.Context(), deployment))
+		apiserver.Must(t, server.Client.Delete(t.Context(), deployment))
 	}
 	faults.set("get Deployment", errAway)
 	if err := controller.CheckPredecessor(t.Context(), faults.around(server.Client, ""), namespace); !errors.Is(err, errAway) {

@@ -37,7 +37,7 @@ var olmEnvironment struct {
 func withOLM(t *testing.T, shared *apiserver.Server) *runtime.Scheme {
 	t.Helper()
 	olmEnvironment.Do(func() { olmEnvironment.scheme, olmEnvironment.err = startOLM(shared) })
-	must(t, olmEnvironment.err)
+	apiserver.Must(t, olmEnvironment.err)
 	return olmEnvironment.scheme
 }
 
@@ -75,7 +75,7 @@ func startOLM(shared *apiserver.Server) (*runtime.Scheme, error) {
 func newOLMClient(t *testing.T, scheme *runtime.Scheme, config *rest.Config) client.WithWatch {
 	t.Helper()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	must(t, err)
+	apiserver.Must(t, err)
 	return c
 }
 
@@ -83,14 +83,14 @@ func newOLMClient(t *testing.T, scheme *runtime.Scheme, config *rest.Config) cli
 func newCluster(t *testing.T, c client.Client, config *rest.Config, catalogNamespace string) *olm.Cluster {
 	t.Helper()
 	served, err := discovery.NewDiscoveryClientForConfig(config)
-	must(t, err)
+	apiserver.Must(t, err)
 	cluster := &olm.Cluster{Client: c, Reader: c, Discovery: served, CatalogAddress: "catalog.example:50051", CatalogNamespace: catalogNamespace}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- cluster.Start(ctx) }()
 	await(t, "the manager has looked for OLM", cluster.Checked)
 	if cluster.Available() {
-		must(t, <-ended)
+		apiserver.Must(t, <-ended)
 	}
 	cancel()
 	return cluster
@@ -113,6 +113,6 @@ func within(namespace string, c client.WithWatch) client.WithWatch {
 func read(t *testing.T, c client.Client, object client.Object) bool {
 	t.Helper()
 	err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	return err == nil
 }

@@ -20,20 +20,21 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // delete deletes the OperatorCollection with a policy.
 func (i *importer) delete(t *testing.T, policy v2beta2.DeletionPolicy) {
 	t.Helper()
 	i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.DeletionPolicy = policy })
-	must(t, i.server.Client.Delete(t.Context(), i.live(t)))
+	apiserver.Must(t, i.server.Client.Delete(t.Context(), i.live(t)))
 }
 
 // runOperator makes the Deployment of the operator in a namespace, which the SubOperatorConfig has installed.
 func (i *importer) runOperator(t *testing.T, namespace string) {
 	t.Helper()
 	labels := map[string]string{"app": "operator"}
-	must(t, i.server.Client.Create(t.Context(), &appsv1.Deployment{
+	apiserver.Must(t, i.server.Client.Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: i.id().OperatorName()},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -48,9 +49,9 @@ func (i *importer) runOperator(t *testing.T, namespace string) {
 func (i *importer) isGone(t *testing.T) bool {
 	t.Helper()
 	_, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: i.key})
-	must(t, err)
+	apiserver.Must(t, err)
 	err = i.server.Client.Get(t.Context(), i.key, &v2beta2.OperatorCollection{})
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	return apierrors.IsNotFound(err)
 }
 
@@ -59,7 +60,7 @@ func (i *importer) keepConfig(t *testing.T) *v2beta2.SubOperatorConfig {
 	t.Helper()
 	soc := i.configs(t)[0]
 	soc.Finalizers = []string{controller.Finalizer}
-	must(t, i.server.Client.Update(t.Context(), &soc))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), &soc))
 	return &soc
 }
 
@@ -78,7 +79,7 @@ func TestDeletionOfOperatorCollection(t *testing.T) {
 				if !i.exists(t, thing) {
 					t.Error("a custom resource is deleted")
 				}
-				must(t, i.server.Client.Delete(t.Context(), thing))
+				apiserver.Must(t, i.server.Client.Delete(t.Context(), thing))
 			}
 			if oc := i.becomes(t, map[v2beta2.DeletionPolicy]string{
 				v2beta2.DeletionBlock: v2beta2.ReasonInstancesExist, v2beta2.DeletionFinalize: v2beta2.ReasonFinalizingInstances,
@@ -99,7 +100,7 @@ func TestDeletionOfOperatorCollection(t *testing.T) {
 			if i.write(t); i.definition(t, i.source.kind) == nil {
 				t.Error("the CRD is deleted with a custom resource of others")
 			}
-			must(t, i.server.Client.Delete(t.Context(), elsewhere))
+			apiserver.Must(t, i.server.Client.Delete(t.Context(), elsewhere))
 			i.end(t, elsewhere)
 			i.write(t)
 			if definition := i.definition(t, i.source.kind); definition != nil && definition.DeletionTimestamp == nil {
@@ -143,11 +144,11 @@ func TestDeletionWithoutAnOperator(t *testing.T) {
 	i := newImporter(t)
 	i.installed(t)
 	other := i.server.Namespace(t)
-	must(t, i.server.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}},
+	apiserver.Must(t, i.server.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}},
 		client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mapping.AnnotationAllow, i.home))))
 	soc := i.configs(t)[0]
 	soc.Spec.Mapping = append(soc.Spec.Mapping, v2beta2.NamespaceMapping{Namespace: other})
-	must(t, i.server.Client.Update(t.Context(), &soc))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), &soc))
 	i.install(t)
 	i.runOperator(t, i.home)
 	thing, stuck := i.resource(t, i.home, "one", map[string]any{}), i.resource(t, other, "two", map[string]any{})
@@ -176,7 +177,7 @@ func TestDeletionAfterAFailure(t *testing.T) {
 			i.faults.set(what, errAway)
 			isEarly := strings.HasPrefix(what, "live ")
 			if !isEarly { // These come after the custom resources.
-				must(t, i.server.Client.Delete(t.Context(), thing))
+				apiserver.Must(t, i.server.Client.Delete(t.Context(), thing))
 				i.end(t, thing)
 			}
 			var err error
@@ -191,7 +192,7 @@ func TestDeletionAfterAFailure(t *testing.T) {
 			i.faults.clear()
 			if isEarly {
 				i.becomes(t, v2beta2.ReasonInstancesExist, "")
-				must(t, i.server.Client.Delete(t.Context(), thing))
+				apiserver.Must(t, i.server.Client.Delete(t.Context(), thing))
 				i.end(t, thing)
 			}
 		})
@@ -218,9 +219,9 @@ func TestCRDIsKept(t *testing.T) {
 	i.cached = nil
 	i.write(t)
 	soc := i.keepConfig(t)
-	must(t, i.server.Client.Patch(t.Context(), i.live(t), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
-	must(t, i.server.Client.Delete(t.Context(), i.live(t)))
-	must(t, i.forget(t))
+	apiserver.Must(t, i.server.Client.Patch(t.Context(), i.live(t), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	apiserver.Must(t, i.server.Client.Delete(t.Context(), i.live(t)))
+	apiserver.Must(t, i.forget(t))
 	definition := i.definition(t, i.source.kind)
 	i.write(t)
 	if !i.exists(t, definition) {
@@ -232,7 +233,7 @@ func TestCRDIsKept(t *testing.T) {
 		t.Error("the CRD was deleted while its operator runs")
 	}
 	i.end(t, soc)
-	must(t, client.IgnoreNotFound(i.server.Client.Delete(t.Context(), soc)))
+	apiserver.Must(t, client.IgnoreNotFound(i.server.Client.Delete(t.Context(), soc)))
 	i.faults.set("delete CustomResourceDefinition", errAway)
 	if _, err := i.definitions.Reconcile(t.Context(), i.id()); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
@@ -249,7 +250,7 @@ func (i *importer) markUnused(t *testing.T) {
 	definition := i.definition(t, i.source.kind)
 	delete(definition.Annotations, render.AnnotationHeldBy)
 	definition.Annotations[render.AnnotationUnused] = string(definition.UID) + " 2026-01-02T03:04:05Z"
-	must(t, i.server.Client.Update(t.Context(), definition))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), definition))
 }
 
 // forget reconciles an OperatorCollection that is gone.
@@ -266,7 +267,7 @@ func TestCRDIsChangedByOthers(t *testing.T) {
 	definition := i.definition(t, i.source.kind)
 	definition.Spec.Names.ShortNames = []string{"changed"}
 	delete(definition.Annotations, render.AnnotationClaimedBy)
-	must(t, i.server.Client.Update(t.Context(), definition))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), definition))
 	i.faults.set("update CustomResourceDefinition", apierrors.NewConflict(schema.GroupResource{Resource: "customresourcedefinitions"}, definition.Name, errAway))
 	if result, err := i.definitions.Reconcile(t.Context(), i.id()); err == nil && result.RequeueAfter == 0 {
 		t.Error("it is not tried again")

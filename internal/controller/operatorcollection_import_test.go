@@ -30,12 +30,13 @@ import (
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/reserved"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestImport(t *testing.T) {
 	i := newImporter(t)
 	oc, err := i.reconcile(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	expectCondition(t, oc.Status.Conditions, v2beta2.ConditionImported, v2beta2.ReasonProgressing, "waiting for CRDs to be established")
 	expectCondition(t, oc.Status.Conditions, v2beta2.ConditionConformant, v2beta2.ReasonSucceeded, "")
 	content := i.source.archive(t)
@@ -70,7 +71,7 @@ func TestImport(t *testing.T) {
 func TestDefaultSubOperatorConfig(t *testing.T) {
 	i := newImporter(t)
 	i.installed(t)
-	must(t, i.server.Client.Delete(t.Context(), &i.configs(t)[0]))
+	apiserver.Must(t, i.server.Client.Delete(t.Context(), &i.configs(t)[0]))
 	if i.becomes(t, v2beta2.ReasonNotInstalled, "create one to install it"); len(i.configs(t)) > 0 {
 		t.Error("it was made again")
 	}
@@ -82,9 +83,9 @@ func TestDefaultSubOperatorConfig(t *testing.T) {
 			made := i.configs(t)[0]
 			if changed {
 				made.Spec.Mapping = append(made.Spec.Mapping, v2beta2.NamespaceMapping{Namespace: "elsewhere"})
-				must(t, i.server.Client.Update(t.Context(), &made))
+				apiserver.Must(t, i.server.Client.Update(t.Context(), &made))
 			}
-			must(t, i.server.Client.Create(t.Context(), &v2beta2.SubOperatorConfig{
+			apiserver.Must(t, i.server.Client.Create(t.Context(), &v2beta2.SubOperatorConfig{
 				ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: "mine"},
 				Spec:       v2beta2.SubOperatorConfigSpec{OperatorCollection: "gadgets", Mapping: []v2beta2.NamespaceMapping{{Namespace: i.home}}},
 			}))
@@ -94,7 +95,7 @@ func TestDefaultSubOperatorConfig(t *testing.T) {
 			}
 			i.faults.clear()
 			_, err := i.reconcile(t)
-			must(t, err)
+			apiserver.Must(t, err)
 			if socs := i.configs(t); len(socs) == 2 != changed {
 				t.Errorf("got %v", socs)
 			}
@@ -102,7 +103,7 @@ func TestDefaultSubOperatorConfig(t *testing.T) {
 	}
 	t.Run("somebody made one before", func(t *testing.T) {
 		i := newImporter(t)
-		must(t, i.server.Client.Create(t.Context(), &v2beta2.SubOperatorConfig{
+		apiserver.Must(t, i.server.Client.Create(t.Context(), &v2beta2.SubOperatorConfig{
 			ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: "mine"}, Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: "gadgets"},
 		}))
 		i.cached = func(list client.ObjectList) { // The cache has not seen it yet.
@@ -183,7 +184,7 @@ func TestImportIsRefused(t *testing.T) {
 		"reserved domain": {func(t *testing.T, i *importer) {
 			var err error
 			i.Reserved, err = reserved.Parse([]string{"tests=namespace:elsewhere"})
-			must(t, err)
+			apiserver.Must(t, err)
 		}, v2beta2.ReasonDomainReserved, "", false, true},
 		"kinds": {func(t *testing.T, i *importer) {
 			i.Budgets.Kinds = budget.Limits{PerNamespace: 1, Total: 10000}
@@ -195,9 +196,9 @@ func TestImportIsRefused(t *testing.T) {
 		"collections": {collectionsBudget, v2beta2.ReasonBudgetExceeded, "--max-collections", false, false},
 		"a CRD of others": {func(t *testing.T, i *importer) {
 			crds, err := render.CRDs(i.loaded(t, i.source), collection.Group)
-			must(t, err)
+			apiserver.Must(t, err)
 			crds[0].Labels = nil
-			must(t, i.server.Client.Create(t.Context(), crds[0]))
+			apiserver.Must(t, i.server.Client.Create(t.Context(), crds[0]))
 		}, v2beta2.ReasonKindClash, "belongs to somebody else", false, true},
 		"another collection in the namespace": {func(t *testing.T, i *importer) {
 			other := i.source
@@ -247,7 +248,7 @@ func (test refusal) run(t *testing.T, i *importer) {
 
 func (i *importer) addSecret(t *testing.T, name string, labels map[string]string) {
 	t.Helper()
-	must(t, i.server.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: name, Labels: labels}}))
+	apiserver.Must(t, i.server.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: name, Labels: labels}}))
 }
 
 // addImported makes an OperatorCollection that has imported another collection with another kind.
@@ -255,19 +256,19 @@ func (i *importer) addImported(t *testing.T, name string) {
 	t.Helper()
 	i.add(t, name, "https://example.com/"+name)
 	oc := &v2beta2.OperatorCollection{}
-	must(t, i.server.Client.Get(t.Context(), client.ObjectKey{Namespace: i.home, Name: name}, oc))
+	apiserver.Must(t, i.server.Client.Get(t.Context(), client.ObjectKey{Namespace: i.home, Name: name}, oc))
 	oc.Status.Artifact = &v2beta2.Artifact{Digest: digest.FromString(name).String(), Size: 1, Verification: "Skipped", SourceHash: "hash"}
 	oc.Status.Collection = &v2beta2.ImportedCollection{
 		Domain: "tests", Name: name + i.home, Version: "1.0.0", APIVersion: collection.Group + "/v1minor0patch0", Kinds: []string{"Another"},
 	}
-	must(t, i.server.Client.Status().Update(t.Context(), oc))
+	apiserver.Must(t, i.server.Client.Status().Update(t.Context(), oc))
 }
 
 func (i *importer) loaded(t *testing.T, s source) *collection.Collection {
 	t.Helper()
 	loaded, err := i.Collections.Load(putArchive(t, i.Collections.Store, s.archive(t)))
-	must(t, err)
-	must(t, i.Collections.Remove(digest.FromBytes(s.archive(t))))
+	apiserver.Must(t, err)
+	apiserver.Must(t, i.Collections.Remove(digest.FromBytes(s.archive(t))))
 	return loaded
 }
 
@@ -279,7 +280,7 @@ func TestCollectionOfAnotherNamespace(t *testing.T) {
 	own := i.key
 	i.key = client.ObjectKey{Namespace: other, Name: "theirs"}
 	forged := i.at("9.9.9")
-	must(t, i.server.Client.Create(t.Context(), &v2beta2.OperatorCollection{
+	apiserver.Must(t, i.server.Client.Create(t.Context(), &v2beta2.OperatorCollection{
 		ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: "theirs"},
 		Spec:       v2beta2.OperatorCollectionSpec{CollectionURL: i.serve(t, forged), SkipSignatureVerification: true},
 	}))
@@ -362,7 +363,7 @@ func TestArchiveThatWasLost(t *testing.T) {
 	i := newImporter(t)
 	oc := i.installed(t)
 	lost := digest.Digest(oc.Status.Artifact.Digest)
-	must(t, i.Collections.Remove(lost))
+	apiserver.Must(t, i.Collections.Remove(lost))
 	changed := i.source
 	changed.description = "changed"
 	i.web.serve("/"+i.source.name+"/1.0.0", changed.archive(t))
@@ -382,7 +383,7 @@ func TestRestoredOperatorCollection(t *testing.T) {
 	before := i.installed(t)
 	oc := i.live(t)
 	oc.Status = v2beta2.OperatorCollectionStatus{}
-	must(t, i.server.Client.Status().Update(t.Context(), oc))
+	apiserver.Must(t, i.server.Client.Status().Update(t.Context(), oc))
 	changed := i.source
 	changed.description = "changed"
 	i.web.serve("/"+i.source.name+"/1.0.0", changed.archive(t))
@@ -393,8 +394,8 @@ func TestRestoredOperatorCollection(t *testing.T) {
 	}
 	// Without the archive, what others serve now is not accepted either.
 	oc.Status = v2beta2.OperatorCollectionStatus{}
-	must(t, i.server.Client.Status().Update(t.Context(), oc))
-	must(t, i.Collections.Remove(digest.Digest(before.Status.Artifact.Digest)))
+	apiserver.Must(t, i.server.Client.Status().Update(t.Context(), oc))
+	apiserver.Must(t, i.Collections.Remove(digest.Digest(before.Status.Artifact.Digest)))
 	if oc := i.becomes(t, v2beta2.ReasonArtifactChanged, "remove the annotation"); oc.Status.Artifact != nil {
 		t.Errorf("got %+v", oc.Status)
 	}
@@ -457,17 +458,17 @@ func TestOperatorCollectionsWaitForEachOther(t *testing.T) {
 	second := client.ObjectKey{Namespace: i.home, Name: "second"}
 	_, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: second})
 	oc := &v2beta2.OperatorCollection{}
-	must(t, i.server.Client.Get(t.Context(), second, oc))
+	apiserver.Must(t, i.server.Client.Get(t.Context(), second, oc))
 	expectCondition(t, oc.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonProgressing, "waiting for other downloads to end")
 	if err == nil {
 		t.Error("it is not tried again")
 	}
 	close(finish)
-	must(t, <-ended)
+	apiserver.Must(t, <-ended)
 	if _, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: second}); err == nil {
 		t.Error("it is not found, and no error")
 	}
-	must(t, i.server.Client.Get(t.Context(), second, oc))
+	apiserver.Must(t, i.server.Client.Get(t.Context(), second, oc))
 	expectCondition(t, oc.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonArchiveNotFound, "")
 }
 
@@ -477,7 +478,7 @@ func TestOperatorCollectionThatIsGone(t *testing.T) {
 	collectionsBudget(t, i)
 	i.becomes(t, v2beta2.ReasonBudgetExceeded, "")
 	other := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: "other"}}
-	must(t, i.server.Client.Delete(t.Context(), other))
+	apiserver.Must(t, i.server.Client.Delete(t.Context(), other))
 	if _, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(other)}); err != nil {
 		t.Errorf("got %v", err)
 	}
@@ -524,10 +525,10 @@ func TestImportedWaitsUntilKindsAreServed(t *testing.T) {
 	})
 	var err error
 	i.Metadata, err = metadata.NewForConfig(config)
-	must(t, err)
+	apiserver.Must(t, err)
 	oc, err := i.reconcile(t)
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); oc, err = i.reconcile(t) {
-		must(t, err)
+		apiserver.Must(t, err)
 		if definition := i.definition(t, i.source.kind); definition != nil && !strings.Contains(oc.Status.Message, "waiting for CRDs") {
 			break
 		}
@@ -535,7 +536,7 @@ func TestImportedWaitsUntilKindsAreServed(t *testing.T) {
 	}
 	expectCondition(t, oc.Status.Conditions, v2beta2.ConditionImported, v2beta2.ReasonProgressing, "waiting until the API server serves")
 	oc, err = i.reconcile(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	expectCondition(t, oc.Status.Conditions, v2beta2.ConditionImported, v2beta2.ReasonProgressing, "waiting until the API server serves")
 	isOn.Store(false)
 	i.awaitImport(t)

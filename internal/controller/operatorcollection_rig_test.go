@@ -119,7 +119,7 @@ func newImporter(t *testing.T) *importer {
 		source: source{name: "gadgets" + number, kind: "Gadget" + number, version: "1.0.0", description: "a description"},
 	}
 	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
-	must(t, err)
+	apiserver.Must(t, err)
 	collections := &controller.CollectionCache{Store: store, Key: []byte(strings.Repeat("k", 32))}
 	c, reader := i.faults.around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.around(shared.Client, "live ")
 	one := budget.Limits{PerNamespace: 1, Total: 1}
@@ -137,9 +137,9 @@ func newImporter(t *testing.T) *importer {
 		VersionAges: crd.Ages{Retention: time.Hour, Deprecation: time.Hour, Settles: time.Hour},
 	}
 	mgr, err := newManager(shared)
-	must(t, err)
-	must(t, i.SetupWithManager(mgr)) // It is never started.
-	must(t, i.definitions.SetupWithManager(mgr))
+	apiserver.Must(t, err)
+	apiserver.Must(t, i.SetupWithManager(mgr)) // It is never started.
+	apiserver.Must(t, i.definitions.SetupWithManager(mgr))
 	i.add(t, i.key.Name, i.serve(t, i.source))
 	return i
 }
@@ -169,7 +169,7 @@ func (i *importer) intercept(c client.WithWatch) client.WithWatch {
 // add makes an OperatorCollection in the namespace home.
 func (i *importer) add(t *testing.T, name, url string) {
 	t.Helper()
-	must(t, i.server.Client.Create(t.Context(), &v2beta2.OperatorCollection{
+	apiserver.Must(t, i.server.Client.Create(t.Context(), &v2beta2.OperatorCollection{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: name},
 		Spec:       v2beta2.OperatorCollectionSpec{CollectionURL: url, SkipSignatureVerification: true},
 	}))
@@ -200,7 +200,7 @@ func (i *importer) change(t *testing.T, change func(*v2beta2.OperatorCollection)
 	t.Helper()
 	oc := i.live(t)
 	change(oc)
-	must(t, i.server.Client.Update(t.Context(), oc, client.FieldOwner("user")))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), oc, client.FieldOwner("user")))
 }
 
 func (i *importer) id() collection.ID { return collection.ID{Domain: "tests", Name: i.source.name} }
@@ -215,7 +215,7 @@ func (i *importer) reconcile(t *testing.T) (*v2beta2.OperatorCollection, error) 
 func (i *importer) live(t *testing.T) *v2beta2.OperatorCollection {
 	t.Helper()
 	oc := &v2beta2.OperatorCollection{}
-	must(t, i.server.Client.Get(t.Context(), i.key, oc))
+	apiserver.Must(t, i.server.Client.Get(t.Context(), i.key, oc))
 	return oc
 }
 
@@ -223,7 +223,7 @@ func (i *importer) live(t *testing.T) *v2beta2.OperatorCollection {
 func (i *importer) write(t *testing.T) ctrl.Result {
 	t.Helper()
 	result, err := i.definitions.Reconcile(t.Context(), i.id())
-	must(t, err)
+	apiserver.Must(t, err)
 	return result
 }
 
@@ -233,7 +233,7 @@ func (i *importer) awaitImport(t *testing.T) *v2beta2.OperatorCollection {
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		oc, err := i.reconcile(t)
-		must(t, err)
+		apiserver.Must(t, err)
 		imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
 		if imported != nil && imported.Status == metav1.ConditionTrue && imported.ObservedGeneration == oc.Generation {
 			return oc
@@ -249,7 +249,7 @@ func (i *importer) awaitImport(t *testing.T) *v2beta2.OperatorCollection {
 func (i *importer) configs(t *testing.T) []v2beta2.SubOperatorConfig {
 	t.Helper()
 	socs := &v2beta2.SubOperatorConfigList{}
-	must(t, i.server.Client.List(t.Context(), socs, client.InNamespace(i.home)))
+	apiserver.Must(t, i.server.Client.List(t.Context(), socs, client.InNamespace(i.home)))
 	return socs.Items
 }
 
@@ -267,7 +267,7 @@ func (i *importer) install(t *testing.T) {
 				Namespace: mapped.Namespace, Digest: oc.Status.Artifact.Digest, Install: v2beta2.InstallDirect, Ready: true,
 			})
 		}
-		must(t, i.server.Client.Status().Update(t.Context(), &soc))
+		apiserver.Must(t, i.server.Client.Status().Update(t.Context(), &soc))
 	}
 }
 
@@ -277,7 +277,7 @@ func (i *importer) installed(t *testing.T) *v2beta2.OperatorCollection {
 	i.awaitImport(t)
 	i.install(t)
 	oc, err := i.reconcile(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	if !isReady(oc) {
 		t.Fatalf("it is not ready: %+v", oc.Status.Conditions)
 	}
@@ -309,7 +309,7 @@ func (i *importer) definition(t *testing.T, kind string) *apiextensionsv1.Custom
 	t.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	err := i.server.Client.Get(t.Context(), client.ObjectKey{Name: strings.ToLower(kind) + "s." + collection.Group}, definition)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	if err != nil {
 		return nil
 	}
@@ -325,21 +325,21 @@ func (i *importer) resource(t *testing.T, namespace, name string, spec map[strin
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	object.SetFinalizers([]string{render.Finalizer})
-	must(t, i.server.Client.Create(t.Context(), object))
+	apiserver.Must(t, i.server.Client.Create(t.Context(), object))
 	return object
 }
 
 // end ends the deletion of an object, as its finalizer playbook does.
 func (i *importer) end(t *testing.T, object client.Object) {
 	t.Helper()
-	must(t, i.server.Client.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	apiserver.Must(t, i.server.Client.Patch(t.Context(), object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
 // exists reports whether an object is there and is not being deleted.
 func (i *importer) exists(t *testing.T, object client.Object) bool {
 	t.Helper()
 	err := i.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	return err == nil && object.GetDeletionTimestamp() == nil
 }
 

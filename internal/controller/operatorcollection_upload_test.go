@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/fetch"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func containsText(texts []string, text string) bool {
@@ -29,16 +30,16 @@ func containsText(texts []string, text string) bool {
 func (i *importer) push(t *testing.T, s source) digest.Digest {
 	t.Helper()
 	file, err := fetch.Save(bytes.NewReader(s.archive(t)), 1<<20, i.Collections.Store.TempDir())
-	must(t, err)
-	must(t, i.Source.Pushes.Put(i.home, i.key.Name, file))
-	must(t, i.Source.Received(t.Context(), i.key, file.Digest))
+	apiserver.Must(t, err)
+	apiserver.Must(t, i.Source.Pushes.Put(i.home, i.key.Name, file))
+	apiserver.Must(t, i.Source.Received(t.Context(), i.key, file.Digest))
 	return file.Digest
 }
 
 func (i *importer) pushed(t *testing.T, archive digest.Digest) string {
 	t.Helper()
 	path, err := i.Source.Pushes.Find(i.home, i.key.Name, archive)
-	must(t, err)
+	apiserver.Must(t, err)
 	return path
 }
 
@@ -66,12 +67,12 @@ func TestArchiveThatIsPushed(t *testing.T) {
 
 	// What was uploaded and is lost does not affect what runs.
 	third := i.push(t, i.at("1.2.0"))
-	must(t, os.Remove(i.pushed(t, third)))
+	apiserver.Must(t, os.Remove(i.pushed(t, third)))
 	if oc := i.becomes(t, v2beta2.ReasonSucceeded, ""); oc.Status.Artifact.Digest != second.String() || !containsText(oc.Status.Warnings, third.String()) {
 		t.Errorf("got %+v", oc.Status)
 	}
 	damaged := i.push(t, i.at("1.3.0"))
-	must(t, os.WriteFile(i.pushed(t, damaged), []byte("damaged"), 0o600))
+	apiserver.Must(t, os.WriteFile(i.pushed(t, damaged), []byte("damaged"), 0o600))
 	if oc := i.becomes(t, v2beta2.ReasonStorageFailed, "the uploaded archive is damaged"); oc.Status.Artifact.Digest != second.String() {
 		t.Errorf("got %+v", oc.Status)
 	}
@@ -81,7 +82,7 @@ func TestArchiveThatIsNotPushed(t *testing.T) {
 	i := newImporter(t)
 	i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.CollectionURL = "" })
 	lost := i.push(t, i.source)
-	must(t, os.Remove(i.pushed(t, lost)))
+	apiserver.Must(t, os.Remove(i.pushed(t, lost)))
 	i.becomes(t, v2beta2.ReasonArchiveNotUploaded, lost.String())
 	i.faults.set("patch OperatorCollection", errAway)
 	if err := i.Source.Received(t.Context(), i.key, lost); !errors.Is(err, errAway) {
@@ -92,12 +93,12 @@ func TestArchiveThatIsNotPushed(t *testing.T) {
 // Archives of OperatorCollections that are gone are removed, and former ones after an hour.
 func TestUnusedUploads(t *testing.T) {
 	i := newImporter(t)
-	must(t, i.Source.RemoveUnusedUploads(t.Context()))
+	apiserver.Must(t, i.Source.RemoveUnusedUploads(t.Context()))
 	i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.CollectionURL = "" })
 	awaited := i.push(t, i.source)
 	file, err := fetch.Save(bytes.NewReader(i.at("2.0.0").archive(t)), 1<<20, i.Collections.Store.TempDir())
-	must(t, err)
-	must(t, i.Source.Pushes.Put(i.home, "gone", file))
+	apiserver.Must(t, err)
+	apiserver.Must(t, i.Source.Pushes.Put(i.home, "gone", file))
 	i.faults.set("live list OperatorCollectionList", errAway)
 	if err := i.Source.RemoveUnusedUploads(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
@@ -105,20 +106,20 @@ func TestUnusedUploads(t *testing.T) {
 	i.faults.clear()
 	find := func() string {
 		path, err := i.Source.Pushes.Find(i.home, "gone", file.Digest)
-		must(t, err)
+		apiserver.Must(t, err)
 		return path
 	}
 	if find() == "" {
 		t.Error("it was removed although it is not known whether it is needed")
 	}
 	old := time.Now().Add(-2 * time.Hour)
-	must(t, os.Chtimes(i.pushed(t, awaited), old, old))
-	must(t, i.Source.RemoveUnusedUploads(t.Context()))
+	apiserver.Must(t, os.Chtimes(i.pushed(t, awaited), old, old))
+	apiserver.Must(t, i.Source.RemoveUnusedUploads(t.Context()))
 	if find() != "" || i.pushed(t, awaited) == "" {
 		t.Error("one is removed that is awaited, or one is kept that is not")
 	}
-	must(t, i.Source.Received(t.Context(), i.key, digest.FromString("another")))
-	must(t, i.Source.RemoveUnusedUploads(t.Context()))
+	apiserver.Must(t, i.Source.Received(t.Context(), i.key, digest.FromString("another")))
+	apiserver.Must(t, i.Source.RemoveUnusedUploads(t.Context()))
 	if i.pushed(t, awaited) != "" {
 		t.Error("a former one is kept")
 	}
@@ -129,7 +130,7 @@ func (i *importer) withFolder(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "suboperator")
 	folder, err := artifact.NewUploadFolder(dir, 1<<20)
-	must(t, err)
+	apiserver.Must(t, err)
 	i.Source.Folder, i.Source.UploadDir = folder, dir
 	i.change(t, func(oc *v2beta2.OperatorCollection) {
 		oc.Spec.CollectionURL = ""
@@ -141,8 +142,8 @@ func (i *importer) withFolder(t *testing.T) {
 func (i *importer) copyArchive(t *testing.T, content []byte, written time.Time) digest.Digest {
 	t.Helper()
 	file, err := fetch.Save(bytes.NewReader(content), 1<<20, i.Collections.Store.TempDir())
-	must(t, err)
-	must(t, i.Source.Folder.Put(i.source.name, "1.0.0", "archive.tar.gz", written, file))
+	apiserver.Must(t, err)
+	apiserver.Must(t, i.Source.Folder.Put(i.source.name, "1.0.0", "archive.tar.gz", written, file))
 	return file.Digest
 }
 
@@ -217,7 +218,7 @@ func (i *importer) awaitImportOf(t *testing.T, archive digest.Digest) *v2beta2.O
 	t.Helper()
 	await(t, "the archive is imported", func() bool {
 		oc, err := i.reconcile(t)
-		must(t, err)
+		apiserver.Must(t, err)
 		i.write(t)
 		return oc.Status.Artifact.Digest == archive.String()
 	})
@@ -233,7 +234,7 @@ func TestCopyThatOthersFollow(t *testing.T) {
 	i.installed(t)
 	own := i.key
 	i.key = types.NamespacedName{Namespace: i.server.Namespace(t), Name: "theirs"}
-	must(t, i.server.Client.Create(t.Context(), &v2beta2.OperatorCollection{
+	apiserver.Must(t, i.server.Client.Create(t.Context(), &v2beta2.OperatorCollection{
 		ObjectMeta: metav1.ObjectMeta{Namespace: i.key.Namespace, Name: i.key.Name},
 		Spec:       v2beta2.OperatorCollectionSpec{CollectionURL: i.serve(t, i.source), SkipSignatureVerification: true},
 	}))
@@ -255,6 +256,6 @@ func TestCopiesThatAreNotAllowed(t *testing.T) {
 	i.copyArchive(t, i.source.archive(t), time.Now())
 	i.Source.Folder = nil
 	i.becomes(t, v2beta2.ReasonArchiveNotUploaded, "--allow-exec-uploads=false")
-	must(t, os.RemoveAll(i.Source.UploadDir))
+	apiserver.Must(t, os.RemoveAll(i.Source.UploadDir))
 	i.becomes(t, v2beta2.ReasonArchiveNotUploaded, "upload one with kubectl collection push")
 }

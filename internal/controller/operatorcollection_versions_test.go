@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestUpgradeAndRollback(t *testing.T) {
@@ -55,7 +56,7 @@ func TestUpgradeOfSeveralNamespaces(t *testing.T) {
 	soc := i.configs(t)[0]
 	other := i.server.Namespace(t)
 	soc.Spec.Mapping = append(soc.Spec.Mapping, v2beta2.NamespaceMapping{Namespace: other})
-	must(t, i.server.Client.Update(t.Context(), &soc))
+	apiserver.Must(t, i.server.Client.Update(t.Context(), &soc))
 	i.installed(t)
 	i.ask(t, i.at("1.1.0"))
 	oc := i.awaitImport(t)
@@ -66,7 +67,7 @@ func TestUpgradeOfSeveralNamespaces(t *testing.T) {
 	begun := oc.Status.Upgrade.Namespaces[0]
 	i.runs(t, begun, oc.Status.Artifact.Digest)
 	oc, err := i.reconcile(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	if len(oc.Status.Upgrade.Namespaces) != 2 || oc.Status.Upgrade.Upgraded != 1 {
 		t.Errorf("got %+v", oc.Status.Upgrade)
 	}
@@ -93,7 +94,7 @@ func (i *importer) runs(t *testing.T, namespace, archive string) {
 			installation.Digest = archive
 		}
 	}
-	must(t, i.server.Client.Status().Update(t.Context(), &soc))
+	apiserver.Must(t, i.server.Client.Status().Update(t.Context(), &soc))
 }
 
 // narrowed returns a collection whose field mode has two values, and its next version, which has one.

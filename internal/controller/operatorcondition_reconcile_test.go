@@ -33,7 +33,7 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 		t.Errorf("there is no OperatorCondition: %v", err)
 	}
 	condition := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "manager"}}
-	must(t, c.Create(t.Context(), condition))
+	apiserver.Must(t, c.Create(t.Context(), condition))
 	for _, refused := range []error{errAway, apierrors.NewForbidden(schema.GroupResource{Resource: "operatorconditions"}, "manager", errAway)} {
 		faults.set("patch OperatorCondition", refused)
 		if _, err := reconcile(); errors.Is(err, errAway) == apierrors.IsForbidden(refused) {
@@ -44,8 +44,8 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 	expect := func(is metav1.ConditionStatus, text string) {
 		t.Helper()
 		_, err := reconcile()
-		must(t, err)
-		must(t, c.Get(t.Context(), key, condition))
+		apiserver.Must(t, err)
+		apiserver.Must(t, c.Get(t.Context(), key, condition))
 		if upgradeable := meta.FindStatusCondition(condition.Spec.Conditions, operatorsv2.Upgradeable); upgradeable == nil || upgradeable.Status != is || !strings.Contains(upgradeable.Message, text) {
 			t.Errorf("got %+v", upgradeable)
 		}
@@ -57,10 +57,10 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 	}
 
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "soc"}, Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: "oc"}}
-	must(t, c.Create(t.Context(), soc))
+	apiserver.Must(t, c.Create(t.Context(), soc))
 	now := metav1.Now()
 	soc.Status.Installations = []v2beta2.InstallationStatus{{Namespace: home, Install: v2beta2.InstallDirect, RemovalTime: &now}}
-	must(t, c.Status().Update(t.Context(), soc))
+	apiserver.Must(t, c.Status().Update(t.Context(), soc))
 	expect(metav1.ConditionFalse, "the operator of SubOperatorConfig")
 	if result, err := reconcile(); err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Hour {
 		t.Errorf("again after %s, %v", result.RequeueAfter, err)
@@ -72,6 +72,6 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 		}
 		faults.clear()
 	}
-	must(t, c.Delete(t.Context(), soc))
+	apiserver.Must(t, c.Delete(t.Context(), soc))
 	expect(metav1.ConditionTrue, "")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // as makes the rig one of another OperatorCollection, whose collection is built from a source.
@@ -58,7 +59,7 @@ func TestCollectionIsReplaced(t *testing.T) {
 	if !i.isGone(t) || !i.exists(t, thing) {
 		t.Fatal("it is still there, or the custom resource is not")
 	}
-	must(t, i.forget(t))
+	apiserver.Must(t, i.forget(t))
 	i.as("next", is)
 	oc := i.awaitImport(t)
 	definition := i.definition(t, was.kind)

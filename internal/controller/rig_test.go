@@ -48,13 +48,6 @@ import (
 // operator is the name of the operator of the collection that the tests install.
 const operator = "tests-things-operator"
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // newManager returns a manager whose controllers others may have, too.
 func newManager(shared *apiserver.Server) (ctrl.Manager, error) {
 	return ctrl.NewManager(shared.Config, ctrl.Options{
@@ -102,13 +95,13 @@ func sharedGrants(t *testing.T, shared *apiserver.Server) *grants.Source {
 	t.Helper()
 	environment.Do(func() {
 		store, err := artifact.Open(filepath.Join(t.TempDir(), "things"))
-		must(t, err)
+		apiserver.Must(t, err)
 		collections := &controller.CollectionCache{Store: store}
 		things, err := collections.Load(storeArchive(t, store, "first"))
-		must(t, err)
+		apiserver.Must(t, err)
 		environment.grants, environment.err = startEnvironment(shared, things)
 	})
-	must(t, environment.err)
+	apiserver.Must(t, environment.err)
 	return environment.grants
 }
 
@@ -129,7 +122,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	shared := apiserver.Shared(t)
 	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
-	must(t, err)
+	apiserver.Must(t, err)
 	collections := &controller.CollectionCache{Store: store}
 	archive := storeArchive(t, store, "first")
 
@@ -142,11 +135,11 @@ func newRig(t *testing.T) *rig {
 		Workers: budget.Limits{PerNamespace: 1, Total: 1}, CredentialKey: bytes.Repeat([]byte("k"), 32),
 	}
 	mgr, err := newManager(shared)
-	must(t, err)
-	must(t, r.SetupWithManager(mgr)) // It is never started.
+	apiserver.Must(t, err)
+	apiserver.Must(t, r.SetupWithManager(mgr)) // It is never started.
 
 	r.oc = &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "things", Finalizers: []string{"example.com/test"}}}
-	must(t, shared.Client.Create(t.Context(), r.oc))
+	apiserver.Must(t, shared.Client.Create(t.Context(), r.oc))
 	r.importArchive(t, archive)
 	r.newConfig(t, r.home, "soc", r.home)
 	return r
@@ -161,8 +154,8 @@ func storeArchive(t *testing.T, store *artifact.Store, description string) diges
 func putArchive(t *testing.T, store *artifact.Store, content []byte) digest.Digest {
 	t.Helper()
 	file, err := fetch.Save(bytes.NewReader(content), 1<<20, store.TempDir())
-	must(t, err)
-	must(t, store.Put(file))
+	apiserver.Must(t, err)
+	apiserver.Must(t, store.Put(file))
 	return file.Digest
 }
 
@@ -190,7 +183,7 @@ func (s source) archive(t *testing.T) []byte {
 		folder[file] = &fstest.MapFile{Data: []byte(content), Mode: 0o644}
 	}
 	var content bytes.Buffer
-	must(t, galaxy.Build(folder, &content))
+	apiserver.Must(t, galaxy.Build(folder, &content))
 	return content.Bytes()
 }
 
@@ -201,7 +194,7 @@ func (r *rig) importArchive(t *testing.T, archive digest.Digest) {
 	r.oc.Status.Collection = &v2beta2.ImportedCollection{
 		Domain: "tests", Name: "things", Version: "1.0.0", APIVersion: collection.Group + "/v1minor0patch0", Kinds: []string{"Thing"},
 	}
-	must(t, r.server.Client.Status().Update(t.Context(), r.oc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.oc))
 }
 
 func (r *rig) newConfig(t *testing.T, in, name string, namespaces ...string) {
@@ -210,7 +203,7 @@ func (r *rig) newConfig(t *testing.T, in, name string, namespaces ...string) {
 	for _, namespace := range namespaces {
 		soc.Spec.Mapping = append(soc.Spec.Mapping, v2beta2.NamespaceMapping{Namespace: namespace})
 	}
-	must(t, r.server.Client.Create(t.Context(), soc))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), soc))
 }
 
 func (r *rig) writer(c client.WithWatch) client.Client {
@@ -276,7 +269,7 @@ func (r *rig) reconcile(t *testing.T, in, name string) (*v2beta2.SubOperatorConf
 	_, reconcileErr := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	soc := &v2beta2.SubOperatorConfig{}
 	err := r.server.Client.Get(t.Context(), key, soc)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	if err != nil {
 		return nil, reconcileErr
 	}
@@ -287,7 +280,7 @@ func (r *rig) reconcile(t *testing.T, in, name string) (*v2beta2.SubOperatorConf
 func (r *rig) becomes(t *testing.T, status metav1.ConditionStatus, reason, text string) *v2beta2.SubOperatorConfig {
 	t.Helper()
 	soc, err := r.reconcile(t, r.home, "soc")
-	must(t, err)
+	apiserver.Must(t, err)
 	expectReady(t, soc, status, reason, text)
 	return soc
 }
@@ -309,7 +302,7 @@ func (r *rig) deploymentOf(t *testing.T, namespace, name string) *appsv1.Deploym
 	t.Helper()
 	deployment := &appsv1.Deployment{}
 	err := r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, deployment)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	if err != nil {
 		return nil
 	}
@@ -329,7 +322,7 @@ func (r *rig) setAvailableOf(t *testing.T, namespace, name string) {
 		ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1,
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
 	}
-	must(t, r.server.Client.Status().Update(t.Context(), deployment))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), deployment))
 }
 
 // endDeployment ends the foreground deletion of the Deployment in a namespace, as the garbage collector does.
@@ -345,14 +338,14 @@ func (r *rig) endDeploymentOf(t *testing.T, namespace, name string) {
 		t.Fatalf("the Deployment in namespace %s is not being deleted", namespace)
 	}
 	deployment.Finalizers = nil
-	must(t, r.server.Client.Update(t.Context(), deployment))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), deployment))
 }
 
 // installed reconciles until soc is Ready.
 func (r *rig) installed(t *testing.T, namespaces ...string) *v2beta2.SubOperatorConfig {
 	t.Helper()
 	_, err := r.reconcile(t, r.home, "soc")
-	must(t, err)
+	apiserver.Must(t, err)
 	for _, namespace := range namespaces {
 		r.setAvailable(t, namespace)
 	}
@@ -364,11 +357,11 @@ func (r *rig) installed(t *testing.T, namespaces ...string) *v2beta2.SubOperator
 func (r *rig) patch(t *testing.T, patch string) {
 	t.Helper()
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "soc"}}
-	must(t, r.server.Client.Patch(t.Context(), soc, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	apiserver.Must(t, r.server.Client.Patch(t.Context(), soc, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 func (r *rig) allow(t *testing.T, namespace, from string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mapping.AnnotationAllow, from)
-	must(t, r.server.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch("application/merge-patch+json", patch)))
+	apiserver.Must(t, r.server.Client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch("application/merge-patch+json", patch)))
 }

@@ -30,7 +30,7 @@ func TestRunCounts(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 		Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{runcount.Annotation: counts.Marshal(func(string) bool { return true })},
 	}}
-	must(t, server.Client.Create(t.Context(), lease))
+	apiserver.Must(t, server.Client.Create(t.Context(), lease))
 	faults.set("live get Lease", errAway)
 	if err := reconcile(); err != nil || r.Of(key) != nil {
 		t.Errorf("it is that of no operator, and is read: %v", err)
@@ -40,29 +40,29 @@ func TestRunCounts(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	faults.clear()
-	if must(t, reconcile()); r.Of(key) == nil {
+	if apiserver.Must(t, reconcile()); r.Of(key) == nil {
 		t.Error("it is not read")
 	}
 	faults.set("live get Lease", errAway)
-	if must(t, reconcile()); r.Of(key) == nil {
+	if apiserver.Must(t, reconcile()); r.Of(key) == nil {
 		t.Error("it is read again, and has not changed")
 	}
 	faults.clear()
 	lease.Annotations[runcount.Annotation] = "nonsense"
-	must(t, server.Client.Update(t.Context(), lease))
-	if must(t, reconcile()); r.Of(key) != nil {
+	apiserver.Must(t, server.Client.Update(t.Context(), lease))
+	if apiserver.Must(t, reconcile()); r.Of(key) != nil {
 		t.Errorf("got %+v", r.Of(key))
 	}
 	lease.Annotations = map[string]string{runcount.Annotation: counts.Marshal(func(string) bool { return true })}
-	must(t, server.Client.Update(t.Context(), lease))
-	must(t, reconcile())
+	apiserver.Must(t, server.Client.Update(t.Context(), lease))
+	apiserver.Must(t, reconcile())
 	faults.set("list SubOperatorConfigList", errAway)
 	if err := reconcile(); !errors.Is(err, errAway) || r.Of(key) == nil {
 		t.Errorf("what is known is forgotten: %v", err)
 	}
 	faults.clear()
-	must(t, server.Client.Delete(t.Context(), soc))
-	if must(t, reconcile()); r.Of(key) != nil {
+	apiserver.Must(t, server.Client.Delete(t.Context(), soc))
+	if apiserver.Must(t, reconcile()); r.Of(key) != nil {
 		t.Error("the operator is removed, and its counts are known")
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/mapping"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestSubOperatorConfigBecomesReady(t *testing.T) {
@@ -48,7 +49,7 @@ func TestReadyIsTakenBackBeforeAnUpgrade(t *testing.T) {
 	r.importArchive(t, next)
 	isReady := func() bool {
 		soc := &v2beta2.SubOperatorConfig{}
-		must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: "soc"}, soc))
+		apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: "soc"}, soc))
 		return meta.IsStatusConditionTrue(soc.Status.Conditions, v2beta2.ConditionReady)
 	}
 	written := 0
@@ -101,7 +102,7 @@ func TestUnmappedNamespaceLosesItsOperator(t *testing.T) {
 		"even if nothing is imported": func(t *testing.T, r *rig, other string) {
 			r.allow(t, other, "")
 			r.oc.Status.Artifact = nil
-			must(t, r.server.Client.Status().Update(t.Context(), r.oc))
+			apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.oc))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,13 +113,13 @@ func TestUnmappedNamespaceLosesItsOperator(t *testing.T) {
 			r.installed(t, r.home, other)
 			unmap(t, r, other)
 			soc, err := r.reconcile(t, r.home, "soc")
-			must(t, err)
+			apiserver.Must(t, err)
 			if deployment := r.deployment(t, other); deployment == nil || deployment.DeletionTimestamp == nil || !mapping.InstalledIn(soc, other) {
 				t.Errorf("the operator is not being removed, installed in %v", soc.Status.Installations)
 			}
 			r.endDeployment(t, other)
 			soc, err = r.reconcile(t, r.home, "soc")
-			must(t, err)
+			apiserver.Must(t, err)
 			if mapping.InstalledIn(soc, other) || r.deployment(t, other) != nil || !mapping.InstalledIn(soc, r.home) || r.deployment(t, r.home).DeletionTimestamp != nil {
 				t.Errorf("got %+v", soc.Status.Installations)
 			}
@@ -149,7 +150,7 @@ func TestSecondSubOperatorConfigInstallsNothing(t *testing.T) {
 	r.installed(t, r.home)
 	r.newConfig(t, r.home, "second", r.home)
 	second, err := r.reconcile(t, r.home, "second")
-	must(t, err)
+	apiserver.Must(t, err)
 	expectReady(t, second, metav1.ConditionFalse, v2beta2.ReasonMappingConflict, `already has this collection's operator, from SubOperatorConfig "soc"`)
 	for _, write := range r.writes.Take() {
 		if !strings.Contains(write, "/suboperatorconfigs/second") {
@@ -169,15 +170,15 @@ func TestFinalizerWaits(t *testing.T) {
 	thing.SetGroupVersionKind(schema.GroupVersionKind{Group: collection.Group, Version: "v1minor0patch0", Kind: "Thing"})
 	thing.SetNamespace(r.home)
 	thing.SetName("a")
-	must(t, r.server.Client.Create(t.Context(), thing))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), thing))
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "soc"}}
-	must(t, errors.Join(r.server.Client.Delete(t.Context(), r.oc), r.server.Client.Delete(t.Context(), soc)))
+	apiserver.Must(t, errors.Join(r.server.Client.Delete(t.Context(), r.oc), r.server.Client.Delete(t.Context(), soc)))
 
 	soc = r.becomes(t, metav1.ConditionFalse, v2beta2.ReasonCollectionTerminating, "the operator is kept until")
 	if !slices.Contains(soc.Finalizers, controller.Finalizer) || r.deployment(t, r.home).DeletionTimestamp != nil {
 		t.Error("the operator is removed before its custom resources")
 	}
-	must(t, r.server.Client.Delete(t.Context(), thing))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), thing))
 	soc = r.becomes(t, metav1.ConditionFalse, v2beta2.ReasonTerminating, "waiting until Deployment")
 	if !slices.Contains(soc.Finalizers, controller.Finalizer) {
 		t.Error("the finalizer does not wait for the operator")
@@ -187,7 +188,7 @@ func TestFinalizerWaits(t *testing.T) {
 		t.Errorf("it is still there: %v", err)
 	}
 	secrets := &corev1.SecretList{}
-	if must(t, r.server.Client.List(t.Context(), secrets, client.InNamespace(r.home))); len(secrets.Items) > 0 {
+	if apiserver.Must(t, r.server.Client.List(t.Context(), secrets, client.InNamespace(r.home))); len(secrets.Items) > 0 {
 		t.Errorf("%s is still there", secrets.Items[0].Name)
 	}
 }
@@ -198,7 +199,7 @@ func TestSubOperatorConfigAfterAFailure(t *testing.T) {
 	r.installed(t, r.home)
 	away := errors.New("the API server is away")
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "soc"}}
-	must(t, r.server.Client.Delete(t.Context(), soc))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), soc))
 	for _, what := range []string{"OperatorCollection things", "Deployment " + operator} {
 		r.reading = func(is string) error {
 			if is == what {

@@ -57,11 +57,11 @@ func (s *subscriptions) add(t *testing.T, name, version string) {
 	oc := &v2beta2.OperatorCollection{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: name}, Spec: v2beta2.OperatorCollectionSpec{CollectionURL: "https://example.com/a"},
 	}
-	must(t, s.client.Create(t.Context(), oc))
+	apiserver.Must(t, s.client.Create(t.Context(), oc))
 	oc.Status.Artifact = &v2beta2.Artifact{Digest: digest.FromString(version).String(), Size: 1, Verification: "Skipped", SourceHash: "hash"}
 	oc.Status.Collection = &v2beta2.ImportedCollection{Domain: "tests", Name: s.name, Version: version, APIVersion: collection.Group + "/v1", Kinds: []string{"A"}}
 	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 1, nil, "imported")
-	must(t, s.client.Status().Update(t.Context(), oc))
+	apiserver.Must(t, s.client.Status().Update(t.Context(), oc))
 }
 
 // subscribe makes a Subscription as the console does.
@@ -73,7 +73,7 @@ func (s *subscriptions) subscribe(t *testing.T, namespace, pkg, csv string) *ope
 			CatalogSource: olm.CatalogSourceName, CatalogSourceNamespace: s.home, Package: pkg, Channel: "stable", StartingCSV: csv,
 		},
 	}
-	must(t, s.client.Create(t.Context(), subscription))
+	apiserver.Must(t, s.client.Create(t.Context(), subscription))
 	return subscription
 }
 
@@ -88,7 +88,7 @@ func (s *subscriptions) reconcile(t *testing.T, subscription client.Object) erro
 func (s *subscriptions) made(t *testing.T) []v2beta2.SubOperatorConfig {
 	t.Helper()
 	socs := &v2beta2.SubOperatorConfigList{}
-	must(t, s.client.List(t.Context(), socs, client.InNamespace(s.home)))
+	apiserver.Must(t, s.client.List(t.Context(), socs, client.InNamespace(s.home)))
 	return socs.Items
 }
 
@@ -107,7 +107,7 @@ func (s *subscriptions) expectEvent(t *testing.T, text string) {
 func TestSubscriptionGetsASubOperatorConfig(t *testing.T) {
 	s := newSubscriptions(t)
 	subscription := s.subscribe(t, s.home, s.pkg(), "")
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	made := s.made(t)
 	if len(made) != 1 || made[0].Name != "oc-"+s.home || made[0].Spec.OperatorCollection != "oc" || made[0].Spec.Install != v2beta2.InstallOLM ||
 		len(made[0].Spec.Mapping) != 1 || made[0].Spec.Mapping[0].Namespace != s.home || made[0].Spec.Mapping[0].ZosEndpoints != nil {
@@ -118,7 +118,7 @@ func TestSubscriptionGetsASubOperatorConfig(t *testing.T) {
 	}
 	s.expectEvent(t, fmt.Sprintf("created SubOperatorConfig %q", made[0].Name))
 	s.writes.Take()
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	if s.expectEvent(t, ""); len(s.writes.Take()) > 0 {
 		t.Error("nothing has changed, and something was written")
 	}
@@ -126,18 +126,18 @@ func TestSubscriptionGetsASubOperatorConfig(t *testing.T) {
 	// It goes with the Subscription. What a cache lacks is not gone.
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "subscriptions"}, "subscription")
 	s.faults.set("get Subscription", notFound)
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	if len(s.made(t)) != 1 {
 		t.Error("it is deleted by what a cache lacks")
 	}
 	s.faults.clear()
-	must(t, s.client.Delete(t.Context(), subscription))
+	apiserver.Must(t, s.client.Delete(t.Context(), subscription))
 	s.faults.set("live get Subscription", errAway)
 	if err := s.reconcile(t, subscription); !errors.Is(err, errAway) || len(s.made(t)) != 1 {
 		t.Errorf("got %v", err)
 	}
 	s.faults.clear()
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	if len(s.made(t)) > 0 {
 		t.Error("it stays")
 	}
@@ -148,12 +148,12 @@ func TestSubscriptionGetsASubOperatorConfig(t *testing.T) {
 func TestSubOperatorConfigThatIsNotOnlyForASubscription(t *testing.T) {
 	s := newSubscriptions(t)
 	subscription := s.subscribe(t, s.home, s.pkg(), "")
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	soc := s.made(t)[0]
 	soc.Spec.Install = v2beta2.InstallDirect
-	must(t, s.client.Update(t.Context(), &soc))
-	must(t, s.client.Delete(t.Context(), subscription))
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.client.Update(t.Context(), &soc))
+	apiserver.Must(t, s.client.Delete(t.Context(), subscription))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	if len(s.made(t)) != 1 {
 		t.Error("it is deleted")
 	}
@@ -164,22 +164,22 @@ func TestSubscriptionInAnotherNamespace(t *testing.T) {
 	other := s.server.Namespace(t)
 	subscription := s.subscribe(t, other, s.pkg(), "")
 	for _, text := range []string{fmt.Sprintf("annotate namespace %q with %s: %s", other, mapping.AnnotationAllow, s.home), ""} { // It is told once.
-		must(t, s.reconcile(t, subscription))
+		apiserver.Must(t, s.reconcile(t, subscription))
 		s.expectEvent(t, text)
 	}
 	if len(s.made(t)) > 0 {
 		t.Error("it is made without consent")
 	}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mapping.AnnotationAllow, s.home)
-	must(t, s.client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, client.RawPatch("application/merge-patch+json", patch)))
+	apiserver.Must(t, s.client.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: other}}, client.RawPatch("application/merge-patch+json", patch)))
 	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: "oc"}}
-	must(t, s.client.Patch(t.Context(), oc, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"dependencies":{"credentialsSecret":"galaxy"}}}`))))
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.client.Patch(t.Context(), oc, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"dependencies":{"credentialsSecret":"galaxy"}}}`))))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	if s.expectEvent(t, "which only a user of namespace"); len(s.made(t)) > 0 {
 		t.Error("a Secret would be copied")
 	}
-	must(t, s.client.Patch(t.Context(), oc, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"dependencies":null}}`))))
-	must(t, s.reconcile(t, subscription))
+	apiserver.Must(t, s.client.Patch(t.Context(), oc, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"dependencies":null}}`))))
+	apiserver.Must(t, s.reconcile(t, subscription))
 	made := s.made(t)
 	if len(made) != 1 || made[0].Spec.Mapping[0].Namespace != other || made[0].Spec.Mapping[0].ZosEndpoints == nil || len(*made[0].Spec.Mapping[0].ZosEndpoints) > 0 {
 		t.Errorf("it gets the endpoints of others: %+v", made)
@@ -197,7 +197,7 @@ func TestSubscriptionThatGetsNothing(t *testing.T) {
 		"another catalog": {func(t *testing.T, s *subscriptions) *operatorsv1alpha1.Subscription {
 			subscription := s.subscribe(t, s.home, s.pkg(), "")
 			subscription.Spec.CatalogSource = "community"
-			must(t, s.client.Update(t.Context(), subscription))
+			apiserver.Must(t, s.client.Update(t.Context(), subscription))
 			return subscription
 		}, ""},
 		"without OLM beside it": {func(t *testing.T, s *subscriptions) *operatorsv1alpha1.Subscription {
@@ -213,7 +213,7 @@ func TestSubscriptionThatGetsNothing(t *testing.T) {
 			s := newSubscriptions(t)
 			subscription := test.prepare(t, s)
 			before := len(s.made(t))
-			must(t, s.reconcile(t, subscription))
+			apiserver.Must(t, s.reconcile(t, subscription))
 			if s.expectEvent(t, test.event); len(s.made(t)) != before || len(s.writes.Take()) > 0 {
 				t.Errorf("got %+v", s.made(t))
 			}
@@ -224,7 +224,7 @@ func TestSubscriptionThatGetsNothing(t *testing.T) {
 // mapHome makes a SubOperatorConfig that maps the namespace home.
 func (s *subscriptions) mapHome(t *testing.T, name string, method v2beta2.InstallMethod) {
 	t.Helper()
-	must(t, s.client.Create(t.Context(), &v2beta2.SubOperatorConfig{
+	apiserver.Must(t, s.client.Create(t.Context(), &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: name},
 		Spec: v2beta2.SubOperatorConfigSpec{
 			OperatorCollection: "oc", Install: method, Mapping: []v2beta2.NamespaceMapping{{Namespace: s.home}},
@@ -237,13 +237,13 @@ func TestSubscriptionGetsTheVersionThatItStartsWith(t *testing.T) {
 		s := newSubscriptions(t)
 		s.add(t, "newer", "1.1.0")
 		// Its name is in use.
-		must(t, s.client.Create(t.Context(), &v2beta2.SubOperatorConfig{
+		apiserver.Must(t, s.client.Create(t.Context(), &v2beta2.SubOperatorConfig{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: want + "-" + s.home}, Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: "none"},
 		}))
 		if csv != "" {
 			csv = s.pkg() + "." + csv
 		}
-		must(t, s.reconcile(t, s.subscribe(t, s.home, s.pkg(), csv)))
+		apiserver.Must(t, s.reconcile(t, s.subscribe(t, s.home, s.pkg(), csv)))
 		made := s.made(t)
 		for i := range made {
 			if made[i].Spec.OperatorCollection != "none" && made[i].Spec.OperatorCollection != want {
@@ -268,7 +268,7 @@ func TestSubscriptionAfterAFailure(t *testing.T) {
 		}
 		s.faults.clear()
 	}
-	if must(t, s.reconcile(t, subscription)); len(s.made(t)) != 1 {
+	if apiserver.Must(t, s.reconcile(t, subscription)); len(s.made(t)) != 1 {
 		t.Error("it is not tried again")
 	}
 }

@@ -26,13 +26,13 @@ import (
 func newAuthority(t *testing.T, name string) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	apiserver.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	content, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(t, err)
+	apiserver.Must(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: content}))
 }
 
@@ -48,27 +48,27 @@ func TestTrustedAuthorities(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	faults.clear()
-	if must(t, trusted.Load(t.Context())); !trusted.Known() || trusted.PEM() != "" {
+	if apiserver.Must(t, trusted.Load(t.Context())); !trusted.Known() || trusted.PEM() != "" {
 		t.Errorf("there is no ConfigMap: %v, %q", trusted.Known(), trusted.PEM())
 	}
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
 	bundle := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controller.TrustedAuthoritiesName}, Data: map[string]string{controller.TrustedAuthoritiesKey: first},
 	}
-	must(t, server.Client.Create(t.Context(), bundle))
-	if must(t, trusted.Load(t.Context())); !strings.Contains(trusted.PEM(), strings.TrimSpace(first)) || len(trusted.Certificates()) != 1 {
+	apiserver.Must(t, server.Client.Create(t.Context(), bundle))
+	if apiserver.Must(t, trusted.Load(t.Context())); !strings.Contains(trusted.PEM(), strings.TrimSpace(first)) || len(trusted.Certificates()) != 1 {
 		t.Errorf("got %q", trusted.PEM())
 	}
 
 	mgr, err := newManager(server)
-	must(t, err)
-	must(t, trusted.SetupWithManager(mgr))
+	apiserver.Must(t, err)
+	apiserver.Must(t, trusted.SetupWithManager(mgr))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	write := func(text string) {
 		bundle.Data[controller.TrustedAuthoritiesKey] = text
-		must(t, server.Client.Update(t.Context(), bundle))
+		apiserver.Must(t, server.Client.Update(t.Context(), bundle))
 	}
 	write(second)
 	await(t, "the second authority is trusted", func() bool { return strings.Contains(trusted.PEM(), strings.TrimSpace(second)) })
@@ -77,21 +77,21 @@ func TestTrustedAuthorities(t *testing.T) {
 	if event := <-recorder.Events; !strings.Contains(event, "the authorities that were read before are still trusted") || !strings.Contains(trusted.PEM(), strings.TrimSpace(second)) {
 		t.Errorf("got %s, %q", event, trusted.PEM())
 	}
-	must(t, server.Client.Delete(t.Context(), bundle))
+	apiserver.Must(t, server.Client.Delete(t.Context(), bundle))
 	await(t, "no authority is trusted", func() bool { return trusted.PEM() == "" && trusted.Known() })
 	stop()
-	must(t, <-ended)
+	apiserver.Must(t, <-ended)
 }
 
 // After a restart, operators keep what they have.
 func TestTrustedAuthoritiesThatAreNotUsable(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, recorder := server.Namespace(t), events.NewFakeRecorder(100)
-	must(t, server.Client.Create(t.Context(), &corev1.ConfigMap{
+	apiserver.Must(t, server.Client.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controller.TrustedAuthoritiesName}, Data: map[string]string{controller.TrustedAuthoritiesKey: "nonsense"},
 	}))
 	trusted := &controller.TrustedAuthorities{Reader: server.Client, Recorder: recorder, Namespace: namespace}
-	must(t, trusted.Load(t.Context()))
+	apiserver.Must(t, trusted.Load(t.Context()))
 	if event := <-recorder.Events; trusted.Known() || !strings.Contains(event, "operators keep the authorities that they have") {
 		t.Errorf("got %s", event)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/dialguard"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/mapping"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 const annotationPinned = "zoscb.ibm.com/pinned-host-keys"
@@ -26,7 +27,7 @@ func TestZosEndpointIsProbed(t *testing.T) {
 	r, server := newEndpoints(t), startSSHServer(t)
 	r.add(t, "lpar1", server.spec(t))
 	e, result, err := r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonSucceeded, "the endpoint is accepted")
 	expectCondition(t, e.Status.Conditions, v2beta2.ConditionReachable, v2beta2.ReasonSucceeded, server.address()+" answers with host key SHA256:")
 	if !slices.Equal(e.Status.HostKeys, []string{server.hostKey()}) || e.Status.PinnedFor != server.address() || e.Status.Phase != v2beta2.PhaseSuccessful {
@@ -83,7 +84,7 @@ func TestPinnedHostKeyIsRestored(t *testing.T) {
 	r, server, before := newEndpoints(t), startSSHServer(t), startSSHServer(t)
 	e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "lpar1"}, Spec: server.spec(t)}
 	e.Annotations = map[string]string{annotationPinned: fmt.Sprintf("other:22 %s\nnonsense\n%s %s", server.hostKey(), server.address(), before.hostKey())}
-	must(t, r.server.Client.Create(t.Context(), e))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), e))
 	r.faults.set("status ZosEndpoint", errAway)
 	if _, _, err := r.reconcile(t, "lpar1"); !errors.Is(err, errAway) || server.connections.Load() > 0 {
 		t.Errorf("it was probed before the key was restored: %v", err)
@@ -95,7 +96,7 @@ func TestPinnedHostKeyIsRestored(t *testing.T) {
 	}
 	// A user who removes it from status accepts the next one.
 	e.Status.HostKeys, e.Status.PinnedFor = nil, ""
-	must(t, r.server.Client.Status().Update(t.Context(), e))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), e))
 	r.patch(t, "lpar1", fmt.Sprintf(`{"metadata":{"annotations":{%q:"again"}}}`, endpoint.AnnotationRetry))
 	if e := r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, ""); !slices.Equal(e.Status.HostKeys, []string{server.hostKey()}) {
 		t.Errorf("got %+v", e.Status)
@@ -146,7 +147,7 @@ func TestZosEndpointThatIsNotValid(t *testing.T) {
 			test.change(&spec)
 			e, _, _ := r.reconcile(t, "lpar1")
 			e.Spec = spec
-			must(t, r.server.Client.Update(t.Context(), e))
+			apiserver.Must(t, r.server.Client.Update(t.Context(), e))
 			r.writes.Take()
 			e, _, err := r.reconcile(t, "lpar1")
 			expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, test.reason, test.text)
@@ -187,8 +188,8 @@ func TestZosEndpointInAnotherNamespace(t *testing.T) {
 func TestZosEndpointThatIsGone(t *testing.T) {
 	r, server := newEndpoints(t), startSSHServer(t)
 	e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "lpar1", Finalizers: []string{"example.com/test"}}, Spec: server.spec(t)}
-	must(t, r.server.Client.Create(t.Context(), e))
-	must(t, r.server.Client.Delete(t.Context(), e))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), e))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), e))
 	for _, name := range []string{"lpar1", "none"} {
 		if _, result, err := r.reconcile(t, name); err != nil || result != (ctrl.Result{}) || len(r.writes.Take()) > 0 || server.connections.Load() > 0 {
 			t.Errorf("%s: %v, %v", name, result, err)
@@ -217,7 +218,7 @@ func TestNumberOfProbedZosEndpoints(t *testing.T) {
 		t.Errorf("again after %s, %v", result.RequeueAfter, err)
 	}
 	r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
-	must(t, r.server.Client.Delete(t.Context(), &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "lpar1"}}))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "lpar1"}}))
 	r.patch(t, "lpar2", fmt.Sprintf(`{"metadata":{"annotations":{%q:"again"}}}`, endpoint.AnnotationRetry)) // Else it is probed after a minute.
 	r.becomes(t, "lpar2", v2beta2.ReasonSucceeded, "")
 }
@@ -280,7 +281,7 @@ func TestMeasureZosEndpoints(t *testing.T) {
 	})
 	await(t, "the cache of states has it", func() bool {
 		measured, err := r.Measure(t.Context())
-		must(t, err)
+		apiserver.Must(t, err)
 		for _, one := range measured {
 			if one.Namespace == r.home && (one.Name != "lpar1" || !one.Held || !one.Reachable || one.Refused || one.Answered.IsZero()) {
 				t.Fatalf("got %+v", one)

@@ -54,7 +54,7 @@ func startSSHServer(t *testing.T) *sshServer {
 func (s *sshServer) listen(t *testing.T, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", address)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.listener = listener
 	go func() {
 		for {
@@ -82,9 +82,9 @@ func (s *sshServer) handshake(connection net.Conn) {
 func (s *sshServer) replaceKey(t *testing.T) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
+	apiserver.Must(t, err)
 	signer, err := ssh.NewSignerFromKey(key)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.signer = signer
@@ -100,9 +100,9 @@ func (s *sshServer) hostKey() string { return probe.FormatHostKey(s.signer.Publi
 func (s *sshServer) spec(t *testing.T) v2beta2.ZosEndpointSpec {
 	t.Helper()
 	host, port, err := net.SplitHostPort(s.address())
-	must(t, err)
+	apiserver.Must(t, err)
 	number, err := strconv.ParseInt(port, 10, 32)
-	must(t, err)
+	apiserver.Must(t, err)
 	return v2beta2.ZosEndpointSpec{Host: host, Port: int32(number)}
 }
 
@@ -144,8 +144,8 @@ func newEndpoints(t *testing.T) *endpoints {
 		Recorder: recorder, Prober: &probe.Prober{}, ProbeInterval: time.Hour,
 	}
 	mgr, err := newManager(shared)
-	must(t, err)
-	must(t, r.SetupWithManager(cachesOnly{mgr, t.Context()}))
+	apiserver.Must(t, err)
+	apiserver.Must(t, r.SetupWithManager(cachesOnly{mgr, t.Context()}))
 	return r
 }
 
@@ -170,7 +170,7 @@ func withStateIndex(c client.WithWatch) client.WithWatch {
 func (r *endpoints) add(t *testing.T, name string, spec v2beta2.ZosEndpointSpec) *v2beta2.ZosEndpoint {
 	t.Helper()
 	e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: name}, Spec: spec}
-	must(t, r.server.Client.Create(t.Context(), e))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), e))
 	return e
 }
 
@@ -180,7 +180,7 @@ func (r *endpoints) reconcile(t *testing.T, name string) (*v2beta2.ZosEndpoint, 
 	key := client.ObjectKey{Namespace: r.home, Name: name}
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	e := &v2beta2.ZosEndpoint{}
-	must(t, client.IgnoreNotFound(r.server.Client.Get(t.Context(), key, e)))
+	apiserver.Must(t, client.IgnoreNotFound(r.server.Client.Get(t.Context(), key, e)))
 	return e, result, err
 }
 
@@ -189,7 +189,7 @@ func (r *endpoints) becomes(t *testing.T, name, reason, text string) *v2beta2.Zo
 	t.Helper()
 	e, _, err := r.reconcile(t, name)
 	if reason == v2beta2.ReasonSucceeded {
-		must(t, err)
+		apiserver.Must(t, err)
 	}
 	expectCondition(t, e.Status.Conditions, v2beta2.ConditionReachable, reason, text)
 	return e
@@ -208,7 +208,7 @@ func expectCondition(t *testing.T, conditions []metav1.Condition, kind, reason, 
 func (r *endpoints) patch(t *testing.T, name, patch string) {
 	t.Helper()
 	e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: name}}
-	must(t, r.server.Client.Patch(t.Context(), e, client.RawPatch("application/merge-patch+json", []byte(patch))))
+	apiserver.Must(t, r.server.Client.Patch(t.Context(), e, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
 // state returns the Secret with the state of a ZosEndpoint, and the state. Both are nil if it does not exist.
@@ -216,12 +216,12 @@ func (r *endpoints) state(t *testing.T, e *v2beta2.ZosEndpoint) (*corev1.Secret,
 	t.Helper()
 	secret := &corev1.Secret{}
 	err := r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: endpoint.StateName(e)}, secret)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	if err != nil {
 		return nil, nil
 	}
 	state, err := endpoint.ParseState(secret.Data[endpoint.StateFile])
-	must(t, err)
+	apiserver.Must(t, err)
 	return secret, state
 }
 
@@ -231,7 +231,7 @@ func (r *endpoints) edit(t *testing.T, e *v2beta2.ZosEndpoint, change func(*endp
 	secret, state := r.state(t, e)
 	change(state)
 	secret.Data[endpoint.StateFile] = state.Marshal()
-	must(t, r.server.Client.Update(t.Context(), secret))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), secret))
 }
 
 // use makes a SubOperatorConfig that has installed the operator of the collection tests/things in the namespace home.
@@ -241,10 +241,10 @@ func (r *endpoints) use(t *testing.T, name string) *v2beta2.SubOperatorConfig {
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: name},
 		Spec:       v2beta2.SubOperatorConfigSpec{OperatorCollection: "things", Mapping: []v2beta2.NamespaceMapping{{Namespace: r.home}}},
 	}
-	must(t, r.server.Client.Create(t.Context(), soc))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), soc))
 	soc.Status.Collection = &v2beta2.CollectionReference{Domain: "tests", Name: "things"}
 	soc.Status.Installations = []v2beta2.InstallationStatus{{Namespace: r.home, Install: v2beta2.InstallDirect}}
-	must(t, r.server.Client.Status().Update(t.Context(), soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), soc))
 	return soc
 }
 
@@ -253,7 +253,7 @@ func (r *endpoints) access(t *testing.T, name string) (*rbacv1.Role, *rbacv1.Rol
 	t.Helper()
 	role, binding, key := &rbacv1.Role{}, &rbacv1.RoleBinding{}, client.ObjectKey{Namespace: r.home, Name: "zosendpoint-" + name}
 	roleErr, bindingErr := r.server.Client.Get(t.Context(), key, role), r.server.Client.Get(t.Context(), key, binding)
-	must(t, errors.Join(client.IgnoreNotFound(roleErr), client.IgnoreNotFound(bindingErr)))
+	apiserver.Must(t, errors.Join(client.IgnoreNotFound(roleErr), client.IgnoreNotFound(bindingErr)))
 	if roleErr != nil {
 		role = nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestAccessToZosEndpoint(t *testing.T) {
@@ -38,26 +39,26 @@ func TestAccessToZosEndpoint(t *testing.T) {
 
 	// Others' changes are put right, and nothing else is written.
 	role.Rules[1].Verbs = []string{"get"}
-	must(t, r.server.Client.Update(t.Context(), role))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), role))
 	r.writes.Take()
 	_, _, err := r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	if role, _ := r.access(t, "lpar1"); len(role.Rules[1].Verbs) != 2 || len(r.writes.Take()) != 1 {
 		t.Errorf("got %+v", role.Rules)
 	}
 	binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.home, Name: "default"})
-	must(t, r.server.Client.Update(t.Context(), binding))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), binding))
 	_, _, err = r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	if _, binding := r.access(t, "lpar1"); !slices.Equal(binding.Subjects, []rbacv1.Subject{subject}) || len(r.writes.Take()) != 1 {
 		t.Errorf("got %+v", binding.Subjects)
 	}
 
 	// A mapping that does not name it takes the access away.
 	soc.Spec.Mapping[0].ZosEndpoints = &[]v2beta2.EndpointMapping{{Name: "lpar2"}}
-	must(t, r.server.Client.Update(t.Context(), soc))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), soc))
 	e, _, err = r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	if role, binding := r.access(t, "lpar1"); role == nil || binding != nil || len(e.Status.SubOperatorConfigs) > 0 {
 		t.Errorf("role %v, binding %v, users %v", role, binding, e.Status.SubOperatorConfigs)
 	}
@@ -82,9 +83,9 @@ func TestAccessThatIsThereAlready(t *testing.T) {
 			if test.restore {
 				before.Rules = role.Rules
 			}
-			must(t, errors.Join(r.server.Client.Delete(t.Context(), role), r.server.Client.Create(t.Context(), before)))
+			apiserver.Must(t, errors.Join(r.server.Client.Delete(t.Context(), role), r.server.Client.Create(t.Context(), before)))
 			e, _, err := r.reconcile(t, "lpar1")
-			must(t, err)
+			apiserver.Must(t, err)
 			after, _ := r.access(t, "lpar1")
 			if test.foreign {
 				expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonForeignObject, fmt.Sprintf("Role %q", r.home+"/zosendpoint-lpar1"))
@@ -106,11 +107,11 @@ func TestStateOfZosEndpoint(t *testing.T) {
 		r, server := newEndpoints(t), startSSHServer(t)
 		e := r.add(t, "lpar1", server.spec(t))
 		foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: endpoint.StateName(e)}}
-		must(t, r.server.Client.Create(t.Context(), foreign))
+		apiserver.Must(t, r.server.Client.Create(t.Context(), foreign))
 		e = r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 		expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonForeignObject, fmt.Sprintf("Secret %q", r.home+"/"+foreign.Name))
 		after := &corev1.Secret{}
-		must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), after))
+		apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(foreign), after))
 		if after.ResourceVersion != foreign.ResourceVersion {
 			t.Errorf("it was changed: %+v", after)
 		}
@@ -122,17 +123,17 @@ func TestStateOfZosEndpoint(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: endpoint.StateName(e), Labels: map[string]string{endpoint.LabelState: "true"}},
 			Data:       map[string][]byte{endpoint.StateFile: []byte("{")},
 		}
-		must(t, r.server.Client.Create(t.Context(), damaged))
+		apiserver.Must(t, r.server.Client.Create(t.Context(), damaged))
 		e = r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 		expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonInvalidState, "No run starts until you delete it")
 		after := &corev1.Secret{}
-		must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(damaged), after))
+		apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(damaged), after))
 		if string(after.Data[endpoint.StateFile]) != "{" {
 			t.Errorf("it was replaced: %s", after.Data[endpoint.StateFile])
 		}
-		must(t, r.server.Client.Delete(t.Context(), after))
+		apiserver.Must(t, r.server.Client.Delete(t.Context(), after))
 		e, _, err := r.reconcile(t, "lpar1")
-		must(t, err)
+		apiserver.Must(t, err)
 		expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonSucceeded, "")
 	})
 }
@@ -153,7 +154,7 @@ func TestStateIsChangedByOthers(t *testing.T) {
 	}
 	r.patch(t, "lpar1", `{"spec":{"maxConcurrentRuns":2}}`)
 	_, _, err := r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	if _, state := r.state(t, e); times != 1 || state.Systems[server.address()].Limit != 2 || state.Systems["other:22"] == nil || state.Systems["other:22"].Outage.Message != "refused" {
 		t.Errorf("after %d times: %+v", times, state.Systems)
 	}
@@ -185,7 +186,7 @@ func TestStateIsShared(t *testing.T) {
 	r.patch(t, "lpar2", `{"spec":{"securityDomain":"another"}}`)
 	await(t, "lpar2 has left the state", func() bool { // The cache of states follows.
 		_, _, err := r.reconcile(t, "lpar2")
-		must(t, err)
+		apiserver.Must(t, err)
 		secret, _ := r.state(t, first)
 		return len(secret.OwnerReferences) == 1
 	})
@@ -198,7 +199,7 @@ func TestStateIsShared(t *testing.T) {
 	r.patch(t, "lpar1", `{"spec":{"securityDomain":"another"}}`)
 	await(t, "the state is gone", func() bool {
 		_, _, err := r.reconcile(t, "lpar1")
-		must(t, err)
+		apiserver.Must(t, err)
 		secret, _ := r.state(t, first)
 		return secret == nil
 	})
@@ -222,9 +223,9 @@ func TestPlacesOfPodsThatAreGone(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: name},
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}},
 		}
-		must(t, r.server.Client.Create(t.Context(), pod))
+		apiserver.Must(t, r.server.Client.Create(t.Context(), pod))
 		pod.Status.Phase = phase
-		must(t, r.server.Client.Status().Update(t.Context(), pod))
+		apiserver.Must(t, r.server.Client.Status().Update(t.Context(), pod))
 		uids[name] = pod.UID
 	}
 	now, own := time.Now().UTC().Truncate(time.Second), r.home+"/"+operator
@@ -251,7 +252,7 @@ func TestPlacesOfPodsThatAreGone(t *testing.T) {
 	}
 	r.faults.clear()
 	_, result, err := r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	_, state := r.state(t, e)
 	system := state.Systems[server.address()]
 	if len(system.Running) != 1 || system.Running[0].Pod != uids["runs"] || len(system.Queue) != 1 || system.Queue[0].Operator != own {
@@ -310,7 +311,7 @@ func TestOutage(t *testing.T) {
 	}
 	server.stop()
 	e, result, err := r.reconcile(t, "lpar1")
-	must(t, err)
+	apiserver.Must(t, err)
 	expectCondition(t, e.Status.Conditions, v2beta2.ConditionReachable, v2beta2.ReasonHostUnreachable, "no SSH server answers")
 	if result.RequeueAfter > 11*time.Second {
 		t.Errorf("runs wait, and it is probed after %s", result.RequeueAfter)
@@ -339,8 +340,8 @@ func TestOutage(t *testing.T) {
 func TestZosEndpointInANamespaceThatIsDeleted(t *testing.T) {
 	r, server := newEndpoints(t), startSSHServer(t)
 	e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "lpar1"}, Spec: server.spec(t)}
-	must(t, r.server.Client.Create(t.Context(), e))
-	must(t, r.server.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.home}}))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), e))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.home}}))
 	e = r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 	expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonSucceeded, "")
 	if secret, _ := r.state(t, e); secret != nil {
