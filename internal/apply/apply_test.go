@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -122,18 +123,11 @@ func (r *rig) apply(t *testing.T, want int, objects ...client.Object) error {
 	return err
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestApplyWritesOnlyWhatDiffers(t *testing.T) {
 	r := newRig(t)
-	must(t, r.apply(t, 2, r.config("a", "1"), r.config("b", "1")))
-	must(t, r.apply(t, 0, r.config("a", "1"), r.config("b", "1")))
-	must(t, r.apply(t, 1, r.config("a", "1"), r.config("b", "2")))
+	apiserver.Must(t, r.apply(t, 2, r.config("a", "1"), r.config("b", "1")))
+	apiserver.Must(t, r.apply(t, 0, r.config("a", "1"), r.config("b", "1")))
+	apiserver.Must(t, r.apply(t, 1, r.config("a", "1"), r.config("b", "2")))
 	if got := r.live(t, "b").Data["key"]; got != "2" {
 		t.Errorf("got %s", got)
 	}
@@ -144,11 +138,11 @@ func TestApplyHasAnOpinionOnItsFieldsOnly(t *testing.T) {
 	r := newRig(t)
 	object := r.config("a", "1")
 	object.Data["former"] = "x"
-	must(t, r.apply(t, 1, object))
+	apiserver.Must(t, r.apply(t, 1, object))
 	live := r.live(t, "a")
 	live.Labels["team"], live.Data["key"], live.Data["theirs"] = "z", "changed", "y"
-	must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
-	must(t, r.apply(t, 1, r.config("a", "1")))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
+	apiserver.Must(t, r.apply(t, 1, r.config("a", "1")))
 	live = r.live(t, "a")
 	if diff := gocmp.Diff(map[string]string{"key": "1", "theirs": "y"}, live.Data); diff != "" || live.Labels["team"] != "z" {
 		t.Errorf("labels %v, data:\n%s", live.Labels, diff)
@@ -161,7 +155,7 @@ func TestForeignObjectStopsAll(t *testing.T) {
 	b := r.live(t, "b")
 	err := r.apply(t, 0, r.config("a", "1"), r.config("b", "1"), r.config("c", "1"))
 	for _, name := range []string{"b", "c"} {
-		if want := `ConfigMap "` + r.namespace + "/" + name + `" exists and was not created for this object: delete or rename it`; !strings.Contains(err.Error(), want) {
+		if want := `ConfigMap "` + r.namespace + "/" + name + `" exists and was not created for this object: delete or rename it`; !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -210,9 +204,9 @@ func managersOf(object client.Object) []string {
 
 func TestObjectThatIsReplacedAfterTheDryRunIsNotAdopted(t *testing.T) {
 	r := newRig(t)
-	must(t, r.apply(t, 1, r.config("a", "1")))
+	apiserver.Must(t, r.apply(t, 1, r.config("a", "1")))
 	r.before = func(client.Object) error {
-		must(t, r.server.Client.Delete(t.Context(), r.live(t, "a")))
+		apiserver.Must(t, r.server.Client.Delete(t.Context(), r.live(t, "a")))
 		r.create(t, r.foreign("a", "1"))
 		return nil
 	}
@@ -234,7 +228,7 @@ func TestRefusedObjectStopsAll(t *testing.T) {
 	if !errors.As(err, &refusal) || refusal.Kind.Kind != "Deployment" || !apierrors.IsInvalid(refusal) {
 		t.Errorf("got %v", err)
 	}
-	if want := `applying ConfigMap "` + absent.Namespace + `/absent": namespaces`; !strings.Contains(err.Error(), want) {
+	if want := `applying ConfigMap "` + absent.Namespace + `/absent": namespaces`; !strings.Contains(fmt.Sprint(err), want) {
 		t.Errorf("got %v, want also %s", err, want)
 	}
 }
@@ -254,7 +248,7 @@ func TestFailedWriteIsContinued(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r.before = func(client.Object) error { return nil }
-	must(t, r.apply(t, 2, objects...))
+	apiserver.Must(t, r.apply(t, 2, objects...))
 }
 
 // The API server refuses a dry run of a RoleBinding to a Role that does not exist yet, unless the user may bind every Role.
@@ -277,8 +271,8 @@ func TestBindingIsCreatedAfterItsRole(t *testing.T) {
 		ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "somebody"}},
 	}
-	must(t, r.apply(t, 2, role, binding))
-	must(t, r.apply(t, 0, role, binding))
+	apiserver.Must(t, r.apply(t, 2, role, binding))
+	apiserver.Must(t, r.apply(t, 0, role, binding))
 
 	role.Name, role.Rules[0].Verbs = "more", []string{"delete"}
 	var refusal *apply.RefusedError
@@ -297,7 +291,7 @@ func (r *rig) refs(names ...string) []v2beta2.ObjectReference {
 
 func TestPruneDeletesInReverseOrderWhatIsOurs(t *testing.T) {
 	r := newRig(t)
-	must(t, r.apply(t, 2, r.config("a", "1"), r.config("c", "1")))
+	apiserver.Must(t, r.apply(t, 2, r.config("a", "1"), r.config("c", "1")))
 	r.create(t, r.foreign("b", "1"))
 	b := r.live(t, "b")
 	remaining, err := r.Prune(t.Context(), r.refs("a", "b", "c", "gone"), isOurs)
@@ -313,9 +307,9 @@ func TestPruneDeletesInReverseOrderWhatIsOurs(t *testing.T) {
 
 func TestPruneKeepsWhatWasReplaced(t *testing.T) {
 	r := newRig(t)
-	must(t, r.apply(t, 1, r.config("a", "1")))
+	apiserver.Must(t, r.apply(t, 1, r.config("a", "1")))
 	r.before = func(client.Object) error {
-		must(t, r.server.Client.Delete(t.Context(), r.live(t, "a")))
+		apiserver.Must(t, r.server.Client.Delete(t.Context(), r.live(t, "a")))
 		r.create(t, r.foreign("a", "1"))
 		return nil
 	}
@@ -339,7 +333,7 @@ func TestPruneWaitsForPodsBeforeWhatTheyNeed(t *testing.T) {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
 		},
 	}
-	must(t, r.apply(t, 3, r.config("needed", "1"), deployment, r.config("later", "1")))
+	apiserver.Must(t, r.apply(t, 3, r.config("needed", "1"), deployment, r.config("later", "1")))
 	refs := append(append(r.refs("needed"), apply.Inventory([]client.Object{deployment})...), r.refs("later")...)
 	for range 2 {
 		remaining, err := r.Prune(t.Context(), refs, isOurs)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // failures are what an API server may answer to any request, and whether that is about the object.
@@ -47,7 +48,7 @@ func TestFailedReadStopsAll(t *testing.T) {
 	for name, failure := range failures {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			must(t, r.apply(t, 1, r.config("b", "1")))
+			apiserver.Must(t, r.apply(t, 1, r.config("b", "1")))
 			r.reading = func(key client.ObjectKey) error {
 				if key.Name == "b" {
 					return failure.err
@@ -78,7 +79,7 @@ func TestFailedWrite(t *testing.T) {
 				t.Errorf("got %T: %v", err, err)
 			}
 			r.before = failing(nil)
-			must(t, r.apply(t, 2, r.config("a", "1"), r.config("b", "1"), r.config("c", "1")))
+			apiserver.Must(t, r.apply(t, 2, r.config("a", "1"), r.config("b", "1"), r.config("c", "1")))
 		})
 	}
 }
@@ -98,7 +99,7 @@ func TestWriteThatIsLost(t *testing.T) {
 	}
 	r.after = failing(nil)
 	r.writes.Take()
-	must(t, r.apply(t, 0, r.config("b", "1")))
+	apiserver.Must(t, r.apply(t, 0, r.config("b", "1")))
 }
 
 // The API server sets defaults, and others add fields: both come back in each dry run and are no difference.
@@ -110,11 +111,11 @@ func TestObjectThatComesBackDifferent(t *testing.T) {
 			Spec:       corev1.ServiceSpec{Selector: map[string]string{"a": "b"}, Ports: []corev1.ServicePort{{Port: port}}},
 		}
 	}
-	must(t, r.apply(t, 1, service(1)))
-	must(t, r.apply(t, 0, service(1)))
-	must(t, r.apply(t, 1, service(2)))
+	apiserver.Must(t, r.apply(t, 1, service(1)))
+	apiserver.Must(t, r.apply(t, 0, service(1)))
+	apiserver.Must(t, r.apply(t, 1, service(2)))
 	live := &corev1.Service{}
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.namespace, Name: "a"}, live))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.namespace, Name: "a"}, live))
 	if live.Spec.ClusterIP == "" || len(live.Spec.Ports) != 1 || live.Spec.Ports[0].Port != 2 {
 		t.Errorf("got %+v", live.Spec)
 	}
@@ -130,7 +131,7 @@ func (r *rig) remember(t *testing.T) (update func()) {
 	}
 	return func() {
 		list := &corev1.ConfigMapList{}
-		must(t, r.server.Client.List(t.Context(), list, client.InNamespace(r.namespace)))
+		apiserver.Must(t, r.server.Client.List(t.Context(), list, client.InNamespace(r.namespace)))
 		clear(cached)
 		for i := range list.Items {
 			cached[client.ObjectKeyFromObject(&list.Items[i])] = apply.LiveState(&list.Items[i], configMapKind)
@@ -152,15 +153,15 @@ func TestMemoryWithACacheThatIsBehind(t *testing.T) {
 		}
 		r.reads = 0
 	}
-	must(t, r.apply(t, 1, one))
+	apiserver.Must(t, r.apply(t, 1, one))
 	expectReads(0, "neither cache nor memory have it")
 	if r.IsApplied(one) || !r.Memory.Differs(configMapKind, key, "") {
 		t.Error("the cache does not have it yet")
 	}
-	must(t, r.apply(t, 0, one))
+	apiserver.Must(t, r.apply(t, 0, one))
 	expectReads(1, "the cache does not have it")
 	update()
-	must(t, r.apply(t, 0, one))
+	apiserver.Must(t, r.apply(t, 0, one))
 	expectReads(0, "the cache has it")
 	if !r.IsApplied(one) || r.IsApplied(r.config("a", "2")) || r.Memory.Differs(configMapKind, key, apply.LiveState(r.live(t, "a"), configMapKind)) {
 		t.Error("it is applied")
@@ -168,16 +169,16 @@ func TestMemoryWithACacheThatIsBehind(t *testing.T) {
 
 	live := r.live(t, "a")
 	live.Data["key"] = "changed"
-	must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
-	must(t, r.apply(t, 0, one)) // Until the cache has it.
+	apiserver.Must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
+	apiserver.Must(t, r.apply(t, 0, one)) // Until the cache has it.
 	update()
-	must(t, r.apply(t, 1, one))
+	apiserver.Must(t, r.apply(t, 1, one))
 	if got := r.live(t, "a").Data["key"]; got != "1" {
 		t.Errorf("got %s", got)
 	}
-	must(t, r.server.Client.Delete(t.Context(), r.live(t, "a")))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), r.live(t, "a")))
 	update()
-	must(t, r.apply(t, 1, one))
+	apiserver.Must(t, r.apply(t, 1, one))
 }
 
 // A cache that does not have an object yet is no proof that there is none.
@@ -192,17 +193,17 @@ func TestForeignObjectThatTheCacheLacks(t *testing.T) {
 	}
 	r.expectUnchanged(t, a)
 	r.create(t, r.config("mine", "1"))
-	must(t, r.apply(t, 1, r.config("mine", "2")))
+	apiserver.Must(t, r.apply(t, 1, r.config("mine", "2")))
 }
 
 // An object becomes foreign when somebody takes its labels away. The memory must not hide that.
 func TestObjectThatIsNotOursAnyMore(t *testing.T) {
 	r := newRig(t)
 	update := r.remember(t)
-	must(t, r.apply(t, 1, r.config("a", "1")))
+	apiserver.Must(t, r.apply(t, 1, r.config("a", "1")))
 	live := r.live(t, "a")
 	live.Labels = nil
-	must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), live, client.FieldOwner("somebody")))
 	update()
 	var foreign *apply.ForeignObjectError
 	if err := r.apply(t, 0, r.config("a", "1")); !errors.As(err, &foreign) {
@@ -215,7 +216,7 @@ func TestPruneContinuesAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, verb := range []string{"reading", "deleting"} {
 				r := newRig(t)
-				must(t, r.apply(t, 3, r.config("a", "1"), r.config("b", "1"), r.config("c", "1")))
+				apiserver.Must(t, r.apply(t, 3, r.config("a", "1"), r.config("b", "1"), r.config("c", "1")))
 				if verb == "reading" {
 					r.reading = func(key client.ObjectKey) error { return failing(failure.err)(r.config(key.Name, "")) }
 				} else {
@@ -248,7 +249,7 @@ func TestPruneWaits(t *testing.T) {
 	r := newRig(t)
 	held := r.config("held", "1")
 	held.Finalizers = []string{"example.com/wait"}
-	must(t, r.apply(t, 3, r.config("used", "1"), held, r.config("unknown", "1")))
+	apiserver.Must(t, r.apply(t, 3, r.config("used", "1"), held, r.config("unknown", "1")))
 	unknown := errors.New("cannot be asked")
 	r.InUse = func(_ context.Context, live client.Object) (bool, error) {
 		if live.GetName() == "unknown" {
@@ -278,7 +279,7 @@ func TestPruneWaits(t *testing.T) {
 // What other controllers made for an object must be gone, too.
 func TestPruneAftermath(t *testing.T) {
 	r := newRig(t)
-	must(t, r.apply(t, 2, r.config("a", "1"), r.config("b", "1")))
+	apiserver.Must(t, r.apply(t, 2, r.config("a", "1"), r.config("b", "1")))
 	failure, asked := errors.New("not yet"), []string{}
 	gone := map[string]bool{"a": true}
 	r.Aftermath = func(_ context.Context, ref v2beta2.ObjectReference) (bool, error) {

@@ -121,8 +121,8 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		r.checkCopies,
 		r.acceptWithinBudgets,
 		r.awaitCRDs,
-		r.awaitCopies,
 		r.awaitServed,
+		r.awaitCopies,
 		r.ensureDefaultSubOperatorConfig,
 		r.collectSubOperatorConfigs,
 	}

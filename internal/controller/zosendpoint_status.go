@@ -38,6 +38,7 @@ func (r *ZosEndpointReconciler) patchStatus(ctx context.Context, s *endpointScop
 		describeAbandoned(s)
 	} else {
 		meta.RemoveStatusCondition(&now.Conditions, v2beta2.ConditionReachable)
+		memory.due = time.Time{} // Once the spec is accepted again, whether it is reachable is not known.
 	}
 	if reachable := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionReachable); reachable != nil && err == nil {
 		now.Message = reachable.Message

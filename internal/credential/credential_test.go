@@ -20,17 +20,10 @@ import (
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newSecret(t *testing.T, namespace, name string, data map[string][]byte) {
 	t.Helper()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: data}
-	must(t, apiserver.Shared(t).Client.Create(t.Context(), secret))
+	apiserver.Must(t, apiserver.Shared(t).Client.Create(t.Context(), secret))
 }
 
 var errAway = errors.New("away")
@@ -83,7 +76,7 @@ func TestRequire(t *testing.T) {
 		_, err := credential.Require(t.Context(), reader, namespace, "spec.signatureSecret", name, "Missing")
 		return err
 	}
-	must(t, require(server.Client, "a"))
+	apiserver.Must(t, require(server.Client, "a"))
 	for _, name := range []string{"none", "../a"} {
 		var failed *status.Error
 		err := require(server.Client, name)
@@ -109,7 +102,7 @@ func TestLoadKey(t *testing.T) {
 	namespace, writes := server.Namespace(t), &apiserver.Writes{}
 	c := server.NewClient(t, writes.Of(server.Config))
 	first, err := credential.LoadKey(t.Context(), c, c, namespace)
-	must(t, err)
+	apiserver.Must(t, err)
 	writes.Take()
 	again, err := credential.LoadKey(t.Context(), c, c, namespace)
 	if err != nil || len(first) == 0 || !bytes.Equal(first, again) || len(writes.Take()) > 0 {

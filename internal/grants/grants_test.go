@@ -49,13 +49,6 @@ var (
 	secrets = allow("", "secrets", "get")
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func newRig(t *testing.T, requireScoped bool) *rig {
 	t.Helper()
 	server := apiserver.Shared(t)
@@ -65,14 +58,14 @@ func newRig(t *testing.T, requireScoped bool) *rig {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
 		allow(rbacv1.GroupName, "*", "get", "list", "watch"), jobs, pods, allow("", "configmaps", "get"),
 	}}
-	must(t, server.Client.Create(t.Context(), role))
-	must(t, server.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+	apiserver.Must(t, server.Client.Create(t.Context(), role))
+	apiserver.Must(t, server.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}))
 	inHome := metav1.ObjectMeta{Namespace: r.home, Name: "manager"}
-	must(t, server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: inHome, Rules: []rbacv1.PolicyRule{secrets}}))
-	must(t, server.Client.Create(t.Context(), &rbacv1.RoleBinding{
+	apiserver.Must(t, server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: inHome, Rules: []rbacv1.PolicyRule{secrets}}))
+	apiserver.Must(t, server.Client.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: inHome, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: inHome.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}))
@@ -81,9 +74,9 @@ func newRig(t *testing.T, requireScoped bool) *rig {
 		return server.NewClient(t, config).List(t.Context(), &rbacv1.ClusterRoleList{}) == nil
 	})
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: server.Scheme, Metrics: metrics.Options{BindAddress: "0"}})
-	must(t, err)
+	apiserver.Must(t, err)
 	r.Source, err = grants.NewSource(t.Context(), mgr, requireScoped)
-	must(t, err)
+	apiserver.Must(t, err)
 	go func() { _ = mgr.Start(t.Context()) }() // It ends with the test.
 	if !r.Cache.WaitForCacheSync(t.Context()) {
 		t.Fatal("the cache does not start")
@@ -131,7 +124,7 @@ func (r *rig) grant(t *testing.T, rule rbacv1.PolicyRule, annotations map[string
 	for name, value := range annotations {
 		role.Annotations[name] = value
 	}
-	must(t, r.server.Client.Create(t.Context(), role))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), role))
 	await(t, "the cache has a grant", func() bool { return r.cached(t, role) == nil })
 	return role
 }
@@ -145,7 +138,7 @@ func (r *rig) cached(t *testing.T, role *rbacv1.ClusterRole) error {
 // remove removes a grant, and waits until the cache does not have it.
 func (r *rig) remove(t *testing.T, role *rbacv1.ClusterRole) {
 	t.Helper()
-	must(t, r.server.Client.Delete(t.Context(), role))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), role))
 	await(t, "the cache has no grant", func() bool { return r.cached(t, role) != nil })
 }
 
@@ -236,7 +229,7 @@ func TestGrantsForAllCollections(t *testing.T) {
 	asked := asks("", allow("", "configmaps", "get"))
 	_, err := lenient.Check(t.Context(), lenient.of, asked)
 	expectMissing(t, err, "configmaps")
-	must(t, lenient.server.Client.Create(t.Context(), shared))
+	apiserver.Must(t, lenient.server.Client.Create(t.Context(), shared))
 	await(t, "the shared grants count", func() bool {
 		warnings, err := lenient.Check(t.Context(), lenient.of, asked)
 		return err == nil && len(warnings) == 1 && strings.Contains(warnings[0], "configmaps")
@@ -338,9 +331,9 @@ func TestManagerKnowsWhoItIs(t *testing.T) {
 		t.Errorf("got %+v", r.Manager)
 	}
 	mgr, err := ctrl.NewManager(r.server.AsServiceAccount(t, r.home, "default"), ctrl.Options{Scheme: r.server.Scheme, Metrics: metrics.Options{BindAddress: "0"}})
-	must(t, err)
+	apiserver.Must(t, err)
 	source, err := grants.NewSource(t.Context(), mgr, false)
-	must(t, err)
+	apiserver.Must(t, err)
 	if want := (rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: r.home, Name: "default"}); source.Manager != want {
 		t.Errorf("got %+v", source.Manager)
 	}

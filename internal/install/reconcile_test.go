@@ -2,6 +2,7 @@ package install_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // objects are those of an installation, in the order in which they are written.
@@ -40,7 +42,7 @@ func TestInstall(t *testing.T) {
 	if !result.Applied || result.Status.Ready || result.Status.Install != v2beta2.InstallDirect || result.Status.Digest != digest.FromString("things 1.2.0").String() {
 		t.Errorf("got %+v", result.Status)
 	}
-	if len(foreseen) != 1 || foreseen[0].Err.Error() != result.Err.Error() || foreseen[0].Status.Message != result.Status.Message {
+	if len(foreseen) != 1 || fmt.Sprint(foreseen[0].Err) != fmt.Sprint(result.Err) || foreseen[0].Status.Message != result.Status.Message {
 		t.Errorf("it was foreseen: %+v", foreseen)
 	}
 	if got := r.soc.Status.Collection; got == nil || got.Name != "things" || len(r.soc.Status.Inventory) != len(objects) {
@@ -77,7 +79,7 @@ func TestObjectsAreWrittenInOrder(t *testing.T) {
 		t.Fatal("there is no ConfigMap")
 	}
 	config.Data["watches.yaml"] = "changed"
-	must(t, r.server.Client.Update(t.Context(), config, client.FieldOwner("somebody")))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), config, client.FieldOwner("somebody")))
 	r.reconcile(t, r.installation(r.home))
 	if diff := cmp.Diff(objects[5:6], r.ofInstallation()); diff != "" {
 		t.Error(diff)
@@ -109,7 +111,7 @@ func TestReadyIsConfirmedByALiveRead(t *testing.T) {
 func TestDeploymentIsWrittenAgain(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
-	must(t, r.server.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: operator}}))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: operator}}))
 	if result := r.reconcile(t, r.installation(r.home)); result.Status.Ready {
 		t.Error("a new Deployment is ready at once")
 	}
@@ -196,14 +198,14 @@ func reasonOf(err error) string {
 func TestLabelledReferences(t *testing.T) {
 	r := newRig(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "settings"}}
-	must(t, r.server.Client.Create(t.Context(), secret))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), secret))
 	i := r.installation(r.home)
 	i.Runtime.EnvFrom = []v2beta2.RuntimeEnvSource{{SecretRef: &v2beta2.RuntimeObject{Name: "settings"}}}
 	result := r.reconcile(t, i)
 	expectReason(t, result.Err, v2beta2.ReasonRuntimeObjectNotAllowed, `Secret "`+r.home+`/settings" does not allow its use by operators`)
 	for _, value := range []string{operator, "another-operator", ""} {
 		secret.Labels = map[string]string{v2beta2.LabelRuntime: value}
-		must(t, r.server.Client.Update(t.Context(), secret))
+		apiserver.Must(t, r.server.Client.Update(t.Context(), secret))
 		if result := r.reconcile(t, i); !result.Applied {
 			t.Errorf("label %q: %v", value, result.Err)
 		}
@@ -226,11 +228,11 @@ func TestForeignObjectIsNotTakenOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			object.SetNamespace(r.home)
-			must(t, r.server.Client.Create(t.Context(), object))
+			apiserver.Must(t, r.server.Client.Create(t.Context(), object))
 			version := object.GetResourceVersion()
 			result := r.reconcile(t, r.installation(r.home))
 			expectReason(t, result.Err, v2beta2.ReasonForeignObject, object.GetName()+`" exists and was not created for this object`)
-			must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 			if writes := r.ofInstallation(); len(writes) > 0 || object.GetResourceVersion() != version || result.Applied {
 				t.Errorf("it was written: %v", writes)
 			}
@@ -267,7 +269,7 @@ func TestFailedRequests(t *testing.T) {
 			}
 			clear(r.failures)
 			live := &v2beta2.SubOperatorConfig{}
-			must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), live))
+			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), live))
 			if recorded := len(live.Status.Inventory); test.written > 0 && recorded != len(objects) {
 				t.Errorf("%d objects are recorded", recorded)
 			}
@@ -291,10 +293,10 @@ func TestObsoleteObjectsArePruned(t *testing.T) {
 	}}
 	foreign := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "foreign"}}
 	for _, object := range []*corev1.ConfigMap{obsolete, foreign} {
-		must(t, r.server.Client.Create(t.Context(), object))
+		apiserver.Must(t, r.server.Client.Create(t.Context(), object))
 		r.soc.Status.Inventory = append(r.soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.home, Name: object.Name})
 	}
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	r.failures["delete ConfigMap former"] = errAway
 	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || !slices.Contains(inventoryOf(r.soc), "ConfigMap former") {
 		t.Errorf("got %v, %v", result.Err, inventoryOf(r.soc))
@@ -318,10 +320,10 @@ func TestPruningThatWaits(t *testing.T) {
 		Namespace: r.home, Name: "held", Labels: render.Labels(things()), Annotations: map[string]string{install.AnnotationOwner: r.home + "/soc"},
 		Finalizers: []string{"example.com/wait"},
 	}}
-	must(t, r.server.Client.Create(t.Context(), held))
-	must(t, r.server.Client.Delete(t.Context(), held))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), held))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), held))
 	r.soc.Status.Inventory = append(r.soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.home, Name: "held"})
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	result := r.reconcile(t, r.installation(r.home))
 	if expectReason(t, result.Err, v2beta2.ReasonTerminating, "waiting until ConfigMap"); !result.Status.Ready {
 		t.Errorf("got %+v", result.Status)
@@ -331,7 +333,7 @@ func TestPruningThatWaits(t *testing.T) {
 func TestOneNamespaceDoesNotAffectOthers(t *testing.T) {
 	r := newRig(t)
 	other := r.server.Namespace(t)
-	must(t, r.server.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: operator + "-runtime"}}))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: other, Name: operator + "-runtime"}}))
 	results := r.Reconcile(t.Context(), []*install.Installation{r.installation(other), r.installation(r.home)})
 	expectReason(t, results[0].Err, v2beta2.ReasonForeignObject, "runtime")
 	if results[0].Applied || !results[1].Applied || results[1].Namespace != r.home {
@@ -365,7 +367,7 @@ func TestRecordKeyLasts(t *testing.T) {
 	if diff := cmp.Diff(before.Data, after.Data); diff != "" || len(before.Data["record.key"]) == 0 {
 		t.Error(diff)
 	}
-	must(t, r.server.Client.Delete(t.Context(), after))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), after))
 	r.reconcile(t, r.installation(r.home))
 	again := &corev1.Secret{}
 	if !r.exists(t, again, operator+"-endpoints") || cmp.Equal(before.Data["record.key"], again.Data["record.key"]) {
@@ -379,7 +381,7 @@ func TestFinalizersAreReleasedOnceReady(t *testing.T) {
 	r.reconcile(t, r.installation(r.home))
 	thing, simple := r.resource(t, "Thing", "a", map[string]any{}, nil), r.resource(t, "Simple", "a", map[string]any{}, nil)
 	r.reconcile(t, r.installation(r.home))
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(simple), simple))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(simple), simple))
 	if len(simple.GetFinalizers()) == 0 {
 		t.Error("it was released while old pods may add it again")
 	}
@@ -390,8 +392,8 @@ func TestFinalizersAreReleasedOnceReady(t *testing.T) {
 	}
 	clear(r.failures)
 	r.reconcile(t, r.installation(r.home))
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(simple), simple))
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(simple), simple))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))
 	if len(simple.GetFinalizers()) > 0 || len(thing.GetFinalizers()) != 1 {
 		t.Errorf("got %v and %v", simple.GetFinalizers(), thing.GetFinalizers())
 	}

@@ -113,7 +113,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	shared := apiserver.Shared(t)
 	environment.Do(func() { environment.grants, environment.err = startEnvironment(shared) })
-	must(t, environment.err)
+	apiserver.Must(t, environment.err)
 	recorder := events.NewFakeRecorder(100)
 	r := &rig{
 		server: shared, home: shared.Namespace(t), events: recorder.Events, olm: &remover{gone: true},
@@ -123,7 +123,7 @@ func newRig(t *testing.T) *rig {
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "soc", Finalizers: []string{"example.com/test"}},
 		Spec:       v2beta2.SubOperatorConfigSpec{OperatorCollection: "things", Mapping: []v2beta2.NamespaceMapping{{Namespace: r.home}}},
 	}
-	must(t, shared.Client.Create(t.Context(), r.soc))
+	apiserver.Must(t, shared.Client.Create(t.Context(), r.soc))
 	r.Installer = &install.Installer{
 		Client: r.intercept(shared.NewClient(t, r.writes.Of(shared.Config))), Reader: r.intercept(shared.Client),
 		Cache: interceptor.NewClient(shared.Client, interceptor.Funcs{Get: r.getCached}), Memory: install.NewMemory(),
@@ -199,13 +199,6 @@ func (r *rig) getCached(ctx context.Context, c client.WithWatch, key client.Obje
 	return nil
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var errAway = errors.New("the API server is away")
 
 // installation is that of the collection in a namespace.
@@ -230,7 +223,7 @@ func (r *rig) record(t *testing.T, result install.Result) {
 	if result.Status != nil {
 		r.soc.Status.Installations = install.WithInstallation(r.soc.Status.Installations, *result.Status)
 	}
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 }
 
 // installed installs the collection in the namespace home, and makes its Deployment available.
@@ -248,7 +241,7 @@ func (r *rig) installed(t *testing.T) {
 func (r *rig) setAvailable(t *testing.T, available bool) {
 	t.Helper()
 	deployment := &appsv1.Deployment{}
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: operator}, deployment))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: operator}, deployment))
 	is := corev1.ConditionFalse
 	if available {
 		is = corev1.ConditionTrue
@@ -257,19 +250,19 @@ func (r *rig) setAvailable(t *testing.T, available bool) {
 		ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1,
 		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: is}},
 	}
-	must(t, r.server.Client.Status().Update(t.Context(), deployment))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), deployment))
 }
 
 // endDeployment ends the foreground deletion of the Deployment, as the garbage collector does when its pods have ended.
 func (r *rig) endDeployment(t *testing.T) {
 	t.Helper()
 	deployment := &appsv1.Deployment{}
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: operator}, deployment))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: operator}, deployment))
 	if deployment.DeletionTimestamp == nil || !slices.Contains(deployment.Finalizers, metav1.FinalizerDeleteDependents) {
 		t.Fatalf("Deployment %s is not being deleted in the foreground", operator)
 	}
 	deployment.Finalizers = nil
-	must(t, r.server.Client.Update(t.Context(), deployment))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), deployment))
 }
 
 // resource makes a custom resource, with a status.
@@ -281,10 +274,10 @@ func (r *rig) resource(t *testing.T, kind, name string, spec, is map[string]any)
 	object.SetNamespace(r.home)
 	object.SetName(name)
 	object.SetFinalizers([]string{render.Finalizer})
-	must(t, r.server.Client.Create(t.Context(), object))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), object))
 	if is != nil {
 		object.Object["status"] = is
-		must(t, r.server.Client.Status().Update(t.Context(), object))
+		apiserver.Must(t, r.server.Client.Status().Update(t.Context(), object))
 	}
 	return object
 }
@@ -298,7 +291,7 @@ var running = map[string]any{"conditions": []any{map[string]any{
 func (r *rig) exists(t *testing.T, kind client.Object, name string) bool {
 	t.Helper()
 	err := r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: name}, kind)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	return err == nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestUninstall(t *testing.T) {
@@ -86,14 +87,14 @@ func TestUninstallWaitsForRuns(t *testing.T) {
 	// For ever it does not wait.
 	since := metav1.NewTime(time.Now().Add(-intervals.RunGrace).Truncate(time.Second))
 	r.soc.Status.Installations[0].RemovalTime = &since
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	expectReason(t, r.Uninstall(t.Context(), r.soc, r.home).Err, v2beta2.ReasonTerminating, "waiting until Deployment")
 	r.endDeployment(t)
 	if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil {
 		t.Errorf("got %v", result.Err)
 	}
 	r.expectEvent(t, "1 custom resources stay in namespace")
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))
 	if phase, _, _ := unstructured.NestedString(thing.Object, "status", "phase"); phase != "NoOperator" || len(thing.GetFinalizers()) != 1 {
 		t.Errorf("phase %q, finalizers %v", phase, thing.GetFinalizers())
 	}
@@ -126,7 +127,7 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 				}
 			}
 			clear(r.failures)
-			must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), r.soc))
+			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), r.soc))
 			if len(r.soc.Status.Installations) != 1 {
 				t.Error("the record is gone")
 			}
@@ -136,6 +137,21 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 				t.Errorf("got %v, and there are still %v", result.Err, inventoryOf(r.soc))
 			}
 		})
+	}
+}
+
+// An installation that failed in the middle leaves nothing.
+func TestHalfMadeInstallationIsRemoved(t *testing.T) {
+	r := newRig(t)
+	r.failures["apply Deployment"] = errAway
+	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || len(r.ofInstallation()) != len(objects)-1 {
+		t.Errorf("got %v", result.Err)
+	}
+	if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil || result.Status != nil || len(r.soc.Status.Inventory) > 0 {
+		t.Errorf("got %v, and there are still %v", result.Err, inventoryOf(r.soc))
+	}
+	if writes := r.ofInstallation(); len(writes) != len(objects)-1 {
+		t.Errorf("got %v", writes)
 	}
 }
 
@@ -149,7 +165,7 @@ func TestUninstallKeepsForeignObjects(t *testing.T) {
 	}
 	deployment.Annotations = nil
 	secret.Labels = nil
-	must(t, errors.Join(r.server.Client.Update(t.Context(), deployment), r.server.Client.Update(t.Context(), secret)))
+	apiserver.Must(t, errors.Join(r.server.Client.Update(t.Context(), deployment), r.server.Client.Update(t.Context(), secret)))
 	if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil || len(r.soc.Status.Inventory) > 0 {
 		t.Errorf("got %v", result.Err)
 	}
@@ -169,7 +185,7 @@ func TestWhatStaysIsReported(t *testing.T) {
 			r.installed(t)
 			r.resource(t, "Thing", "a", map[string]any{}, nil)
 			deleted := r.resource(t, "Thing", "b", map[string]any{}, nil)
-			must(t, r.server.Client.Delete(t.Context(), deleted))
+			apiserver.Must(t, r.server.Client.Delete(t.Context(), deleted))
 			r.Uninstall(t.Context(), r.soc, r.home)
 			r.endDeployment(t)
 			if test.request != "" {
@@ -188,10 +204,10 @@ func TestOperatorOfTheOtherMethodIsRemovedFirst(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: operator}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("pod_1")}}
-	must(t, r.server.Client.Create(t.Context(), lease))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), lease))
 	thing := r.resource(t, "Thing", "a", map[string]any{}, running)
 	r.soc.Status.Installations[0].Install = v2beta2.InstallOLM
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	changed := r.installation(r.home)
 	changed.Collection.Description = "changed"
 
@@ -201,13 +217,13 @@ func TestOperatorOfTheOtherMethodIsRemovedFirst(t *testing.T) {
 	}
 	clear(r.failures)
 	expectReason(t, r.reconcile(t, changed).Err, v2beta2.ReasonTerminating, "no further playbook is started")
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
 	if len(lease.Annotations) == 0 {
 		t.Error("the operator may start runs")
 	}
 	expectReason(t, r.reconcile(t, changed).Err, v2beta2.ReasonTerminating, "the operator is removed when these playbooks end")
 	unstructured.RemoveNestedField(thing.Object, "status", "conditions")
-	must(t, r.server.Client.Status().Update(t.Context(), thing))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), thing))
 
 	r.olm.gone = false
 	expectReason(t, r.reconcile(t, changed).Err, v2beta2.ReasonTerminating, "waiting until OLM has removed the operator")
@@ -229,7 +245,7 @@ func TestUninstallOfASubscription(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
 	r.soc.Status.Installations[0].Install = v2beta2.InstallOLM
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	r.olm.available, r.olm.gone = true, false
 	expectReason(t, r.Uninstall(t.Context(), r.soc, r.home).Err, v2beta2.ReasonTerminating, "waiting until OLM has removed the operator")
 	if writes := r.ofInstallation(); len(writes) > 0 {
@@ -237,7 +253,7 @@ func TestUninstallOfASubscription(t *testing.T) {
 	}
 	subscription := v2beta2.ObjectReference{APIVersion: operatorsv1alpha1.SubscriptionCRDAPIVersion, Kind: operatorsv1alpha1.SubscriptionKind, Namespace: r.home, Name: operator}
 	r.soc.Status.Inventory = append(r.soc.Status.Inventory, subscription)
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	expectReason(t, r.Uninstall(t.Context(), r.soc, r.home).Err, v2beta2.ReasonTerminating, "waiting until Subscription")
 	if writes := r.ofInstallation(); len(writes) > 0 || r.olm.removed != 2 {
 		t.Errorf("what its pods need is gone first: %v", writes)
@@ -285,15 +301,15 @@ func TestHandOver(t *testing.T) {
 	if name := successor.Collection.OperatorName() + "-endpoints"; !r.exists(t, made, name) || string(made.Data["record.key"]) == string(key.Data["record.key"]) {
 		t.Error("a stranger has the key")
 	}
-	must(t, r.server.Client.Delete(t.Context(), made))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), made))
 	for _, kind := range []client.Object{
 		&appsv1.Deployment{}, &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}, &networkingv1.NetworkPolicy{}, &corev1.ConfigMap{},
 	} {
-		must(t, r.server.Client.DeleteAllOf(t.Context(), kind, client.InNamespace(r.home), client.MatchingLabels(render.Labels(successor.Collection))))
+		apiserver.Must(t, r.server.Client.DeleteAllOf(t.Context(), kind, client.InNamespace(r.home), client.MatchingLabels(render.Labels(successor.Collection))))
 	}
 
 	r.soc.Status = v2beta2.SubOperatorConfigStatus{}
-	must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
 	r.Reconcile(t.Context(), []*install.Installation{successor})
 	if name := successor.Collection.OperatorName() + "-endpoints"; !r.exists(t, made, name) || string(made.Data["record.key"]) != string(key.Data["record.key"]) {
 		t.Error("the successor does not have the key")
@@ -337,19 +353,19 @@ func TestKeep(t *testing.T) {
 		t.Errorf("got %v", result.Err)
 	}
 	clear(r.failures)
-	must(t, r.server.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: operator}}))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: operator}}))
 	result = r.Keep(t.Context(), r.soc, r.home)
 	expectReason(t, result.Err, v2beta2.ReasonWorkloadUnavailable, "so no playbook runs for Thing "+r.home+"/a")
 	if !errors.Is(result.Err, install.ErrNoDeployment) {
 		t.Errorf("got %v", result.Err)
 	}
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))
 	if phase, _, _ := unstructured.NestedString(thing.Object, "status", "phase"); phase != "NoOperator" {
 		t.Errorf("phase %q", phase)
 	}
 	thing.SetFinalizers(nil)
-	must(t, r.server.Client.Update(t.Context(), thing))
-	must(t, r.server.Client.Delete(t.Context(), thing))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), thing))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), thing))
 	expectReason(t, r.Keep(t.Context(), r.soc, r.home).Err, v2beta2.ReasonWorkloadUnavailable, "does not exist")
 }
 
@@ -362,13 +378,13 @@ func TestRemoveOwners(t *testing.T) {
 	deployment := &appsv1.Deployment{}
 	r.exists(t, deployment, operator)
 	deployment.OwnerReferences = []metav1.OwnerReference{owner, other}
-	must(t, r.server.Client.Update(t.Context(), deployment))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), deployment))
 	r.failures["patch Deployment"] = errAway
 	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 	clear(r.failures)
-	must(t, r.RemoveOwners(t.Context(), r.soc))
+	apiserver.Must(t, r.RemoveOwners(t.Context(), r.soc))
 	if writes := r.ofInstallation(); !slices.Equal(writes, []string{"PATCH deployments/" + operator}) {
 		t.Errorf("got %v", writes)
 	}
@@ -402,7 +418,7 @@ func TestSecretsInUseAreKept(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
 	for _, name := range []string{"used", "unused"} {
-		must(t, r.server.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: name}}))
+		apiserver.Must(t, r.server.Client.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: name}}))
 	}
 	r.resource(t, "Thing", "a", map[string]any{"secret": "used"}, nil)
 	r.resource(t, "Thing", "b", map[string]any{"secret": "absent"}, nil)
@@ -410,7 +426,7 @@ func TestSecretsInUseAreKept(t *testing.T) {
 	secret := &corev1.Secret{}
 	r.exists(t, secret, operator+"-endpoints")
 	delete(secret.Data, "kept-secrets")
-	must(t, r.server.Client.Update(t.Context(), secret))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), secret))
 	r.Memory = install.NewMemory()
 	r.failures["list ThingList"] = errAway
 	result := r.reconcile(t, r.installation(r.home))

@@ -69,17 +69,10 @@ func (r *rig) list(ctx context.Context, c client.WithWatch, list client.ObjectLi
 	return err
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (r *rig) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
-		must(t, r.server.Client.Create(t.Context(), object))
+		apiserver.Must(t, r.server.Client.Create(t.Context(), object))
 	}
 }
 
@@ -110,7 +103,7 @@ func (r *rig) is(t *testing.T, soc *v2beta2.SubOperatorConfig, id collection.ID,
 	for _, namespace := range installed {
 		soc.Status.Installations = append(soc.Status.Installations, v2beta2.InstallationStatus{Namespace: namespace})
 	}
-	must(t, r.server.Client.Status().Update(t.Context(), soc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), soc))
 }
 
 // allow makes a namespace consent to be mapped from others.
@@ -118,7 +111,7 @@ func (r *rig) allow(t *testing.T, namespace, from string) {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mapping.AnnotationAllow, from))
-	must(t, r.server.Client.Patch(t.Context(), object, patch))
+	apiserver.Must(t, r.server.Client.Patch(t.Context(), object, patch))
 }
 
 func namespacesOf(mappings []v2beta2.NamespaceMapping) []string {
@@ -157,7 +150,7 @@ func TestConsent(t *testing.T) {
 			r.allow(t, namespace, test.annotation)
 			soc := r.config(t, r.home, namespace, r.home, namespace)
 			agreed, problems, err := r.Namespaces(t.Context(), soc)
-			must(t, err)
+			apiserver.Must(t, err)
 			if want := []string{r.home, namespace}; test.want && (!slices.Equal(namespacesOf(agreed), want) || len(problems) > 0) {
 				t.Errorf("got %v, %v", namespacesOf(agreed), problems)
 			}
@@ -176,7 +169,7 @@ func TestNamespacesThatCannotBeUsed(t *testing.T) {
 	other, ending := r.server.Namespace(t), r.server.Namespace(t)
 	r.allow(t, other, r.home)
 	r.allow(t, ending, r.home)
-	must(t, r.server.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ending}}))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ending}}))
 	for name, test := range map[string]struct {
 		namespace, reason, text string
 		selection               mapping.Selection
@@ -225,15 +218,15 @@ func (r *rig) rival(t *testing.T, namespace string) (other, soc *v2beta2.SubOper
 			return other, soc
 		}
 		soc.Finalizers = nil
-		must(t, r.server.Client.Update(t.Context(), soc))
-		must(t, r.server.Client.Delete(t.Context(), soc))
+		apiserver.Must(t, r.server.Client.Update(t.Context(), soc))
+		apiserver.Must(t, r.server.Client.Delete(t.Context(), soc))
 	}
 }
 
 func (r *rig) conflict(t *testing.T, soc *v2beta2.SubOperatorConfig) (free []string, problems []error) {
 	t.Helper()
 	mappings, problems, err := r.WithoutConflicts(t.Context(), soc, things, soc.Spec.Mapping)
-	must(t, err)
+	apiserver.Must(t, err)
 	return namespacesOf(mappings), problems
 }
 
@@ -259,15 +252,15 @@ func TestSecondSubOperatorConfigIsRefused(t *testing.T) {
 			r.allow(t, namespace, r.home)
 		}, false, false},
 		"nor one that is being deleted": {func(t *testing.T, _ string, other, _ *v2beta2.SubOperatorConfig) {
-			must(t, r.server.Client.Delete(t.Context(), other))
+			apiserver.Must(t, r.server.Client.Delete(t.Context(), other))
 		}, false, false},
 		"unless its operator is still there": {func(t *testing.T, namespace string, other, _ *v2beta2.SubOperatorConfig) {
 			r.is(t, other, things, namespace)
-			must(t, r.server.Client.Delete(t.Context(), other))
+			apiserver.Must(t, r.server.Client.Delete(t.Context(), other))
 		}, true, false},
 		"also if it does not map the namespace any more": {func(t *testing.T, namespace string, other, _ *v2beta2.SubOperatorConfig) {
 			other.Spec.Mapping = nil
-			must(t, r.server.Client.Update(t.Context(), other))
+			apiserver.Must(t, r.server.Client.Update(t.Context(), other))
 			r.is(t, other, things, namespace)
 		}, true, false},
 	} {
@@ -310,7 +303,7 @@ func TestCollectionOfARival(t *testing.T) {
 		t.Errorf("before it is imported: %v", problems)
 	}
 	oc.Status.Collection = &v2beta2.ImportedCollection{Domain: things.Domain, Name: things.Name, Kinds: []string{}}
-	must(t, r.server.Client.Status().Update(t.Context(), oc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), oc))
 	if _, problems := r.conflict(t, soc); len(problems) != 1 {
 		t.Error("once it is imported, it is no rival")
 	}
@@ -337,7 +330,7 @@ func TestRestoredOwnerHasPrecedence(t *testing.T) {
 	r.is(t, other, things)
 	r.is(t, soc, things)
 	account.Annotations = map[string]string{mapping.AnnotationOwner: soc.Namespace + "/" + soc.Name}
-	must(t, r.server.Client.Update(t.Context(), account))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), account))
 	if free, problems := r.conflict(t, soc); len(free) != 1 {
 		t.Errorf("the owner is refused: %v", problems)
 	}
@@ -389,7 +382,7 @@ func TestEndpointsOfANamespace(t *testing.T) {
 	soc := r.config(t, r.home, "soc", r.home)
 
 	all, problems, err := r.Endpoints(t.Context(), soc, soc.Spec.Mapping[0])
-	must(t, err)
+	apiserver.Must(t, err)
 	refusals := map[string]string{"absent": "CredentialInvalid: ", "none": "CredentialMissing: ", "unknown": "HostKeyUnknown: ", "unlabelled": "CredentialInvalid: "}
 	var names []string
 	for _, e := range all {
@@ -422,7 +415,7 @@ func TestEndpointsOfANamespace(t *testing.T) {
 		"one that is missing":  {[]v2beta2.EndpointMapping{{Name: "a"}, {Name: "x"}}, "a:key of good", v2beta2.ReasonEndpointNotFound},
 	} {
 		found, problems, err := r.Endpoints(t.Context(), soc, v2beta2.NamespaceMapping{Namespace: r.home, ZosEndpoints: &test.mapped})
-		must(t, err)
+		apiserver.Must(t, err)
 		var got []string
 		for _, e := range found {
 			got = append(got, e.Name+":"+string(e.PrivateKey))
@@ -437,7 +430,7 @@ func TestEndpointsOfANamespace(t *testing.T) {
 
 	soc.Spec.CredentialType = v2beta2.CredentialPersonal
 	personal, problems, err := r.Endpoints(t.Context(), soc, soc.Spec.Mapping[0])
-	must(t, err)
+	apiserver.Must(t, err)
 	for _, e := range personal {
 		if len(e.PrivateKey) > 0 || !e.Local && len(e.PersonalKey) == 0 || strings.HasPrefix(e.Refusal, "Credential") {
 			t.Errorf("with personal credentials: %+v", e)
@@ -496,7 +489,7 @@ func TestCredentialsForDependencies(t *testing.T) {
 				}
 				return
 			}
-			must(t, err)
+			apiserver.Must(t, err)
 			if len(settings.Credentials) != 1 || string(settings.Credentials[render.KeyGalaxyToken]) != "secret" {
 				t.Errorf("got %q", settings.Credentials)
 			}

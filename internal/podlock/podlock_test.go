@@ -68,14 +68,14 @@ func (r *rig) newPod(t *testing.T, name string) *corev1.Pod {
 			AutomountServiceAccountToken: ptr.To(false), Containers: []corev1.Container{{Name: "operator", Image: "operator"}},
 		},
 	}
-	must(t, r.client.Create(t.Context(), pod))
+	apiserver.Must(t, r.client.Create(t.Context(), pod))
 	return pod
 }
 
 // held makes the Lease, with a holder.
 func (r *rig) held(t *testing.T, spec coordinationv1.LeaseSpec) {
 	t.Helper()
-	must(t, r.client.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}, Spec: spec}))
+	apiserver.Must(t, r.client.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}, Spec: spec}))
 }
 
 func (r *rig) heldBy(t *testing.T, holder string) {
@@ -86,7 +86,7 @@ func (r *rig) heldBy(t *testing.T, holder string) {
 func (r *rig) lease(t *testing.T) *coordinationv1.Lease {
 	t.Helper()
 	lease := &coordinationv1.Lease{}
-	must(t, r.client.Get(t.Context(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, lease))
+	apiserver.Must(t, r.client.Get(t.Context(), client.ObjectKey{Namespace: r.Namespace, Name: r.Name}, lease))
 	return lease
 }
 
@@ -103,14 +103,7 @@ func (r *rig) others() string { return r.other.Name + "_" + string(r.other.UID) 
 func (r *rig) end(t *testing.T, phase corev1.PodPhase) {
 	t.Helper()
 	r.other.Status.Phase = phase
-	must(t, r.client.Status().Update(t.Context(), r.other))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	apiserver.Must(t, r.client.Status().Update(t.Context(), r.other))
 }
 
 func TestTakeUnlessALivePodHoldsIt(t *testing.T) {
@@ -217,12 +210,12 @@ func TestAClosedLeaseStartsNothing(t *testing.T) {
 	r.heldBy(t, r.own())
 	lease := r.lease(t)
 	podlock.Close(lease, time.Now().Add(time.Minute))
-	must(t, r.client.Update(t.Context(), lease))
+	apiserver.Must(t, r.client.Update(t.Context(), lease))
 	if _, err := r.Take(t.Context()); err == nil || !strings.Contains(err.Error(), "another version takes its place") {
 		t.Errorf("got %v", err)
 	}
 	podlock.Close(lease, time.Now().Add(-time.Minute))
-	must(t, r.client.Update(t.Context(), lease))
+	apiserver.Must(t, r.client.Update(t.Context(), lease))
 	if _, err := r.Take(t.Context()); err != nil {
 		t.Errorf("later: %v", err)
 	}
@@ -251,7 +244,7 @@ func TestAcquireWaitsForTheEndOfTheOtherPod(t *testing.T) {
 	r.before.Store(nil)
 	expect(held)
 	r.end(t, corev1.PodFailed)
-	must(t, <-acquired)
+	apiserver.Must(t, <-acquired)
 	if got := r.holder(t); got != r.own() {
 		t.Errorf("the holder is %s", got)
 	}
@@ -262,12 +255,12 @@ func TestAcquireByAPodThatIsDeleted(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, r *rig, pod *corev1.Pod){
 		"terminating": func(t *testing.T, r *rig, pod *corev1.Pod) {
 			pod.Finalizers = []string{"example.com/stay"}
-			must(t, r.client.Update(t.Context(), pod))
-			must(t, r.client.Delete(t.Context(), pod))
+			apiserver.Must(t, r.client.Update(t.Context(), pod))
+			apiserver.Must(t, r.client.Delete(t.Context(), pod))
 		},
-		"gone": func(t *testing.T, r *rig, pod *corev1.Pod) { must(t, r.client.Delete(t.Context(), pod)) },
+		"gone": func(t *testing.T, r *rig, pod *corev1.Pod) { apiserver.Must(t, r.client.Delete(t.Context(), pod)) },
 		"replaced": func(t *testing.T, r *rig, pod *corev1.Pod) {
-			must(t, r.client.Delete(t.Context(), pod))
+			apiserver.Must(t, r.client.Delete(t.Context(), pod))
 			r.newPod(t, pod.Name)
 		},
 	} {
@@ -275,7 +268,7 @@ func TestAcquireByAPodThatIsDeleted(t *testing.T) {
 			r := newRig(t)
 			r.held(t, coordinationv1.LeaseSpec{})
 			pod := &corev1.Pod{}
-			must(t, r.client.Get(t.Context(), client.ObjectKey{Namespace: r.Namespace, Name: r.PodName}, pod))
+			apiserver.Must(t, r.client.Get(t.Context(), client.ObjectKey{Namespace: r.Namespace, Name: r.PodName}, pod))
 			change(t, r, pod)
 			if err := r.Acquire(t.Context(), func(reason string) { t.Error(reason) }); !errors.Is(err, podlock.ErrDeleted) {
 				t.Errorf("got %v", err)
@@ -292,9 +285,9 @@ func TestProbesWhileItWaits(t *testing.T) {
 	r := newRig(t)
 	r.heldBy(t, r.others())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	apiserver.Must(t, err)
 	address := listener.Addr().String()
-	must(t, listener.Close())
+	apiserver.Must(t, listener.Close())
 	asked := make(chan struct{}, 1)
 	r.before.Store(ptr.To(func(*http.Request) error {
 		select {
@@ -318,6 +311,6 @@ func TestProbesWhileItWaits(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	listener, err = net.Listen("tcp", address)
-	must(t, err)
-	must(t, listener.Close())
+	apiserver.Must(t, err)
+	apiserver.Must(t, listener.Close())
 }

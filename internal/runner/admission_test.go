@@ -15,6 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
@@ -24,7 +25,7 @@ func TestTickets(t *testing.T) {
 	behind := func(uid types.UID, since time.Time) ahead {
 		t.Helper()
 		n, err := all.ahead("host:22", uid, ticket{Since: since, Endpoint: "lpar1"}, now)
-		must(t, err)
+		apiserver.Must(t, err)
 		return n
 	}
 	if n := behind("a", now); n != (ahead{}) {
@@ -39,11 +40,11 @@ func TestTickets(t *testing.T) {
 		"g": {Since: now.Add(time.Second), Next: now.Add(time.Minute), Shared: true},
 		"h": {Since: now.Add(-time.Minute), Next: now.Add(-all.lifetime - time.Millisecond), Shared: true},
 	} {
-		must(t, all.write("host:22", uid, content))
+		apiserver.Must(t, all.write("host:22", uid, content))
 	}
-	must(t, all.write("other:22", "b", ticket{Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true}))
-	must(t, os.WriteFile(filepath.Join(filepath.Dir(all.path("host:22", "b")), ".new-1"), nil, 0o600))
-	must(t, os.WriteFile(all.path("host:22", "i"), []byte("{"), 0o600))
+	apiserver.Must(t, all.write("other:22", "b", ticket{Since: now.Add(-time.Minute), Next: now.Add(time.Minute), Shared: true}))
+	apiserver.Must(t, os.WriteFile(filepath.Join(filepath.Dir(all.path("host:22", "b")), ".new-1"), nil, 0o600))
+	apiserver.Must(t, os.WriteFile(all.path("host:22", "i"), []byte("{"), 0o600))
 	for uid, want := range map[types.UID]ahead{"a": {shared: 2}, "b": {shared: 1}, "f": {shared: 2}, "z": {shared: 2, endpoint: 1}} {
 		if n := behind(uid, now); n != want {
 			t.Errorf("%v are ahead of %s, want %v", n, uid, want)
@@ -55,18 +56,18 @@ func TestTickets(t *testing.T) {
 		}
 	}
 
-	must(t, all.remove("b", "other:22"))
+	apiserver.Must(t, all.remove("b", "other:22"))
 	if n := behind("a", now); n != (ahead{shared: 1}) {
 		t.Errorf("%v are ahead after a ticket was removed", n)
 	}
 	if own := all.read("other:22", "b"); own.Since.IsZero() {
 		t.Errorf("the other ticket is %+v", own)
 	}
-	must(t, all.remove("b", ""))
+	apiserver.Must(t, all.remove("b", ""))
 	if own := all.read("other:22", "b"); !own.Since.IsZero() {
 		t.Errorf("the other ticket is %+v", own)
 	}
-	must(t, all.remove("b", ""))
+	apiserver.Must(t, all.remove("b", ""))
 }
 
 func TestWaitingSince(t *testing.T) {
@@ -92,7 +93,7 @@ func TestWaitingSince(t *testing.T) {
 func TestLogons(t *testing.T) {
 	f := &files{endpointsDir: t.TempDir(), namespace: "zos"}
 	write := func(name, content string) {
-		must(t, os.WriteFile(filepath.Join(f.endpointsDir, name), []byte(content), 0o600))
+		apiserver.Must(t, os.WriteFile(filepath.Join(f.endpointsDir, name), []byte(content), 0o600))
 	}
 	for name, variables := range map[string]string{
 		"password": `{"ansible_user": "ibmuser"}`, "other": `{"ansible_user": "other"}`,
@@ -115,7 +116,7 @@ func TestLogons(t *testing.T) {
 		"password": "ibmuser", "other": "other", "template": "", "nobody": "", "odd": "", "local": "", "refused": "", "bare": "ibmuser",
 	} {
 		l, err := f.logon(name)
-		must(t, err)
+		apiserver.Must(t, err)
 		if l == nil || l.user != user {
 			t.Fatalf("%s: %+v", name, l)
 		}
@@ -150,12 +151,12 @@ func TestNamespaceOfEndpoints(t *testing.T) {
 	f := &files{endpointsDir: t.TempDir(), namespace: "team"}
 	path := filepath.Join(f.endpointsDir, gate.EndpointsNamespaceFile)
 	for content, want := range map[string]string{"": "team", "zos": "zos", "zos\n": "zos"} {
-		must(t, os.WriteFile(path, []byte(content), 0o600))
+		apiserver.Must(t, os.WriteFile(path, []byte(content), 0o600))
 		if got, err := f.endpointsNamespace(); got != want || err != nil {
 			t.Errorf("%q: %q, %v", content, got, err)
 		}
 	}
-	must(t, os.Remove(path))
+	apiserver.Must(t, os.Remove(path))
 	if got, err := f.endpointsNamespace(); got != "team" || err != nil {
 		t.Errorf("without the file: %q, %v", got, err)
 	}
@@ -169,7 +170,7 @@ func TestEndedRuns(t *testing.T) {
 		files: &files{kindName: "Job", namespace: "zos", name: "own", settings: &gate.Settings{Kinds: map[string]gate.KindSettings{"Job": {}, "Queue": {}}}},
 	}
 	for _, folder := range []string{"Job/zos/own", "Job/zos/free", "Queue/zos/busy", "Job/other/busy", "Else/zos/busy"} {
-		must(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
+		apiserver.Must(t, os.MkdirAll(filepath.Join(dir, folder), 0o700))
 	}
 	for _, folder := range []string{"Job/zos/own", "Queue/zos/busy", "Job/other/busy", "Else/zos/busy", "."} {
 		lock, err := lockFolder(filepath.Join(dir, folder))
@@ -211,9 +212,9 @@ func TestStateSecret(t *testing.T) {
 func TestPlaceInTheJournal(t *testing.T) {
 	j := journal{dir: t.TempDir()}
 	want := place{Namespace: "zos", Secret: "s", User: "u", Credential: "c", Settings: endpoint.Settings{Name: "lpar1", Address: "host:22", MaxRuns: 4}}
-	must(t, j.write(journalEntry{UID: "a", Decision: gate.Decision{Canary: true}, Place: &want, Run: runstatus.Run{ID: "42"}}))
+	apiserver.Must(t, j.write(journalEntry{UID: "a", Decision: gate.Decision{Canary: true}, Place: &want, Run: runstatus.Run{ID: "42"}}))
 	got, err := j.read("a")
-	must(t, err)
+	apiserver.Must(t, err)
 	if got.Place == nil || got.Place.Settings.Address != "host:22" || got.Place.Credential != "c" || !got.Decision.Canary {
 		t.Errorf("got %+v", got.Place)
 	}
@@ -221,7 +222,7 @@ func TestPlaceInTheJournal(t *testing.T) {
 
 func TestRunsThatNeedNoPlace(t *testing.T) {
 	r := newPlay(t, "")
-	must(t, r.release(t.Context(), nil, "42", runstatus.Report{Connection: endpoint.ConnectionRefused}))
+	apiserver.Must(t, r.release(t.Context(), nil, "42", runstatus.Report{Connection: endpoint.ConnectionRefused}))
 	(&observer{runner: r}).again(t.Context())
 }
 
@@ -229,14 +230,14 @@ func TestRunsThatNeedNoPlace(t *testing.T) {
 func TestWhatWasToldIsInTheJournal(t *testing.T) {
 	j := journal{dir: t.TempDir()}
 	p := &place{Resource: "a", Admitted: now, Told: endpoint.ConnectionAccepted}
-	must(t, j.updatePlace(p))
+	apiserver.Must(t, j.updatePlace(p))
 	if got, err := j.read("a"); got != nil || err != nil {
 		t.Errorf("a check has no entry: %+v, %v", got, err)
 	}
-	must(t, j.write(journalEntry{UID: "a", Place: &place{Resource: "a"}, Run: runstatus.Run{ID: "42"}}))
-	must(t, j.updatePlace(p))
+	apiserver.Must(t, j.write(journalEntry{UID: "a", Place: &place{Resource: "a"}, Run: runstatus.Run{ID: "42"}}))
+	apiserver.Must(t, j.updatePlace(p))
 	got, err := j.read("a")
-	must(t, err)
+	apiserver.Must(t, err)
 	if got.Place.Told != endpoint.ConnectionAccepted || !got.Place.Admitted.Equal(now) || got.Run.ID != "42" {
 		t.Errorf("%+v, place %+v", got, got.Place)
 	}
@@ -281,9 +282,9 @@ func TestTimeOfAnObservation(t *testing.T) {
 	if got := r.requestOf(p, "42"); !got.Observed.IsZero() || !got.Admitted.Equal(now) || got.User != "u" {
 		t.Errorf("without a report: %+v", got)
 	}
-	must(t, os.MkdirAll(filepath.Dir(r.reportFile()), 0o700))
-	must(t, os.WriteFile(r.reportFile(), []byte("{}"), 0o600))
-	must(t, os.Chtimes(r.reportFile(), now, now))
+	apiserver.Must(t, os.MkdirAll(filepath.Dir(r.reportFile()), 0o700))
+	apiserver.Must(t, os.WriteFile(r.reportFile(), []byte("{}"), 0o600))
+	apiserver.Must(t, os.Chtimes(r.reportFile(), now, now))
 	// A run can lose the connection and get it back: its own outage is over then.
 	p.Told, p.ToldAt = endpoint.ConnectionUnreachable, now.Add(time.Minute)
 	if got := r.requestOf(p, "42"); !got.Admitted.Equal(p.ToldAt) {

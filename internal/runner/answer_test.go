@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/gate"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestAnswerAfterARun(t *testing.T) {
@@ -83,21 +84,21 @@ func TestFilesOfACall(t *testing.T) {
 			t.Setenv("ZOSCB_SETTINGS", filepath.Join(dir, gate.SettingsFile))
 			t.Setenv("ZOSCB_ENDPOINTS_DIR", dir)
 			t.Setenv("ZOSCB_STATE_DIR", dir)
-			must(t, os.Mkdir(filepath.Join(dir, "env"), 0o700))
+			apiserver.Must(t, os.Mkdir(filepath.Join(dir, "env"), 0o700))
 			content := ""
 			if test.vars != nil {
 				encoded, err := json.Marshal(test.vars)
-				must(t, err)
+				apiserver.Must(t, err)
 				content = string(encoded)
 			}
 			for path, content := range map[string]string{gate.SettingsFile: test.settings, gate.RecordKeyFile: test.key, "env/extravars": content} {
 				if content != "" {
-					must(t, os.WriteFile(filepath.Join(dir, path), []byte(content), 0o600))
+					apiserver.Must(t, os.WriteFile(filepath.Join(dir, path), []byte(content), 0o600))
 				}
 			}
 			f, err := readFiles(dir)
 			if test.want == "" {
-				must(t, err)
+				apiserver.Must(t, err)
 				if f.kind.Plural != "regions" || f.namespace != "team" || f.name != "one" || f.event != gate.EventCreate {
 					t.Errorf("got %+v", f)
 				}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestCheckModeIsHandedOver(t *testing.T) {
@@ -38,14 +39,14 @@ func TestCheckModeIsHandedOver(t *testing.T) {
 
 func TestOutputOfAQuietRun(t *testing.T) {
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	apiserver.Must(t, err)
 	r := newPlay(t, `echo "-secret"; echo "+secret" >&2; exit 3`)
 	r.out = &output{file: writer, quiet: true}
 	report, outcome := r.playLocked(t)
 	r.out.note("a note")
-	must(t, writer.Close())
+	apiserver.Must(t, writer.Close())
 	log, err := io.ReadAll(reader)
-	must(t, err)
+	apiserver.Must(t, err)
 	if outcome != gate.OutcomeFailed || strings.Contains(messages(report), "secret") {
 		t.Errorf("%s: %s", outcome, messages(report))
 	}
@@ -59,7 +60,7 @@ func TestEntryOfACheck(t *testing.T) {
 	r := newPlay(t, "")
 	r.journal = journal{dir: t.TempDir()}
 	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}
-	must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
+	apiserver.Must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
 	got, err := r.settle(t.Context(), live)
 	if err != nil || got != live {
 		t.Errorf("%v, %v", got, err)

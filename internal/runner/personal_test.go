@@ -13,6 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/endpoint"
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestPersonalCredentialIsGivenToOneRun(t *testing.T) {
@@ -23,20 +24,20 @@ cat "$ZOSCB_ENDPOINTS_DIR/zos1_key" >"$2/key"
 report '{"ended": "successful"}'`)
 	endpoints := t.TempDir()
 	r.files.endpointsDir, r.files.stateDir = endpoints, t.TempDir()
-	must(t, os.WriteFile(filepath.Join(endpoints, "zos1_vars.yaml"), []byte(`{"ansible_host": "h", "ansible_port": 22, "ansible_user": "SHARED",
+	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos1_vars.yaml"), []byte(`{"ansible_host": "h", "ansible_port": 22, "ansible_user": "SHARED",
 "ansible_ssh_user": "SHARED", "ansible_password": "shared", "ansible_ssh_private_key_file": "/shared"}`), 0o600))
-	must(t, os.WriteFile(filepath.Join(endpoints, "zos1_known_hosts"), []byte("h ssh-ed25519 AAAA\n"), 0o600))
-	must(t, os.WriteFile(filepath.Join(endpoints, "zos2_key"), []byte("another"), 0o600))
+	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos1_known_hosts"), []byte("h ssh-ed25519 AAAA\n"), 0o600))
+	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos2_key"), []byte("another"), 0o600))
 	folder := r.personalFolder("5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "42")
 	r.personal = &personal{endpoint: "zos1", credential: endpoint.Credential{User: "ALICE", PrivateKey: []byte("k3y")}, folder: folder}
-	must(t, os.MkdirAll(filepath.Join(folder, "endpoints"), 0o700))
-	must(t, os.WriteFile(filepath.Join(folder, "endpoints", "zos1_password"), []byte("left by a run that was killed"), 0o600))
+	apiserver.Must(t, os.MkdirAll(filepath.Join(folder, "endpoints"), 0o700))
+	apiserver.Must(t, os.WriteFile(filepath.Join(folder, "endpoints", "zos1_password"), []byte("left by a run that was killed"), 0o600))
 
 	if report, outcome := r.playLocked(t); outcome != gate.OutcomeSucceeded {
 		t.Fatal(outcome, report)
 	}
 	variables := map[string]any{}
-	must(t, json.Unmarshal(mustRead(t, filepath.Join(r.call.dir, "vars")), &variables))
+	apiserver.Must(t, json.Unmarshal(mustRead(t, filepath.Join(r.call.dir, "vars")), &variables))
 	want := map[string]any{"ansible_host": "h", "ansible_port": 22.0, "ansible_user": "ALICE"}
 	if diff := cmp.Diff(want, variables); diff != "" {
 		t.Error(diff)
@@ -55,7 +56,7 @@ report '{"ended": "successful"}'`)
 func mustRead(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
-	must(t, err)
+	apiserver.Must(t, err)
 	return content
 }
 
@@ -76,8 +77,8 @@ func TestCredentialOfARunThatLostItsGateIsRemoved(t *testing.T) {
 	r.files.stateDir = t.TempDir()
 	r.journal = journal{dir: t.TempDir()}
 	folder := r.personalFolder("a", "41")
-	must(t, os.MkdirAll(folder, 0o700))
-	must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
+	apiserver.Must(t, os.MkdirAll(folder, 0o700))
+	apiserver.Must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
 	if _, err := r.settle(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // newPlay returns a runner whose ansible-runner is a shell script. Nothing of it is polled.
@@ -17,7 +18,7 @@ func newPlay(t *testing.T, script string) *runner {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "ansible-runner")
-	must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700))
+	apiserver.Must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700))
 	t.Setenv(realRunner, program)
 	return &runner{
 		call: call{dir: dir, playbook: "/entry.yml", ident: "42"}, out: &output{},
@@ -29,7 +30,7 @@ func newPlay(t *testing.T, script string) *runner {
 func (r *runner) playLocked(t *testing.T) (runstatus.Report, gate.Outcome) {
 	t.Helper()
 	lock, err := lockFolder(r.call.dir)
-	must(t, err)
+	apiserver.Must(t, err)
 	defer lock.Close()
 	return r.play(t.Context(), lock)
 }
@@ -116,30 +117,30 @@ func TestRunTimeout(t *testing.T) {
 func TestLockIsHeldUntilTheRunnerEnds(t *testing.T) {
 	r := newPlay(t, `echo $$ >"$(dirname "$0")/pid"; sleep 1000 & wait`)
 	lock, err := lockFolder(r.call.dir)
-	must(t, err)
+	apiserver.Must(t, err)
 	ended, err := r.start(r.command(lock))
-	must(t, err)
+	apiserver.Must(t, err)
 	pid := 0
 	waitFor(t, func() bool {
 		pid = readPID(filepath.Join(r.call.dir, "pid"))
 		return pid != 0
 	})
-	must(t, lock.Close()) // As if the gate had ended.
+	apiserver.Must(t, lock.Close()) // As if the gate had ended.
 	if again, err := lockFolder(r.call.dir); again != nil || err != nil {
 		t.Fatalf("the lock was taken while the runner ran: %v", err)
 	}
-	must(t, syscall.Kill(-pid, syscall.SIGKILL))
+	apiserver.Must(t, syscall.Kill(-pid, syscall.SIGKILL))
 	<-ended
 	again, err := lockFolder(r.call.dir)
 	if again == nil || err != nil {
 		t.Fatalf("the lock is not free after the end: %v", err)
 	}
-	must(t, again.Close())
+	apiserver.Must(t, again.Close())
 }
 
 // ansible-runner starts ansible-playbook in a session of its own.
 func TestPlaybookOfAKilledRunnerEnds(t *testing.T) {
-	must(t, adoptOrphans())
+	apiserver.Must(t, adoptOrphans())
 	r := newPlay(t, `cd "$(dirname "$0")"; setsid sh -c 'sleep 1000 & echo $! >task.new; echo $$ >playbook; mv task.new task; wait' &
 until [ -e task ]; do :; done; kill -9 $$`)
 	if _, outcome := r.playLocked(t); outcome != gate.OutcomeFailed {
@@ -158,7 +159,7 @@ func TestOutputOfProcessesThatOutliveTheRun(t *testing.T) {
 	if _, outcome := r.playLocked(t); outcome != gate.OutcomeSucceeded || time.Since(started) > 30*time.Second {
 		t.Errorf("%s after %s", outcome, time.Since(started))
 	}
-	must(t, syscall.Kill(readPID(filepath.Join(r.call.dir, "pid")), syscall.SIGKILL))
+	apiserver.Must(t, syscall.Kill(readPID(filepath.Join(r.call.dir, "pid")), syscall.SIGKILL))
 }
 
 func readPID(path string) int {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestCallsOfAnsibleOperator(t *testing.T) {
@@ -89,33 +90,33 @@ func TestArtifactsOfSkippedCalls(t *testing.T) {
 		}
 		return names
 	}
-	must(t, a.end("10")) // Nothing ran yet.
+	apiserver.Must(t, a.end("10")) // Nothing ran yet.
 	if got := names(); got != nil {
 		t.Errorf("without a run there is %v", got)
 	}
 	for i, run := range []string{"3", "1", "2"} { // From the oldest.
-		must(t, os.Mkdir(filepath.Join(string(a), run), 0o700))
+		apiserver.Must(t, os.Mkdir(filepath.Join(string(a), run), 0o700))
 		at := time.Unix(int64(1000+i), 0)
-		must(t, os.Chtimes(filepath.Join(string(a), run), at, at))
+		apiserver.Must(t, os.Chtimes(filepath.Join(string(a), run), at, at))
 	}
 	latest := filepath.Join(string(a), "latest")
-	must(t, os.Symlink(filepath.Join(string(a), "gone"), latest))
-	must(t, a.end("11"))
-	must(t, a.end("12"))
+	apiserver.Must(t, os.Symlink(filepath.Join(string(a), "gone"), latest))
+	apiserver.Must(t, a.end("11"))
+	apiserver.Must(t, a.end("12"))
 	if got, want := names(), []string{"1", "12", "2", "3", "latest"}; !slices.Equal(got, want) {
 		t.Errorf("after two skips: %v, want %v", got, want)
 	}
 	if target, err := os.Readlink(filepath.Join(string(a), "12")); err != nil || target != "2" {
 		t.Errorf("the skipped call leads to %q, %v", target, err)
 	}
-	must(t, os.Remove(latest))
-	must(t, os.Symlink(filepath.Join(string(a), "12"), latest)) // As ansible-operator does after the call.
-	must(t, a.end("13"))
+	apiserver.Must(t, os.Remove(latest))
+	apiserver.Must(t, os.Symlink(filepath.Join(string(a), "12"), latest)) // As ansible-operator does after the call.
+	apiserver.Must(t, a.end("13"))
 	if target, err := filepath.EvalSymlinks(latest); err != nil || filepath.Base(target) != "2" {
 		t.Errorf("before ansible-operator changes it, latest leads to %q, %v", target, err)
 	}
-	must(t, a.rotate(2))
-	must(t, a.removeLinks())
+	apiserver.Must(t, a.rotate(2))
+	apiserver.Must(t, a.removeLinks())
 	if got, want := names(), []string{"1", "12", "2", "latest"}; !slices.Equal(got, want) {
 		t.Errorf("after the rotation: %v, want %v", got, want)
 	}
@@ -149,7 +150,7 @@ func TestOutcomeOfARunWithoutACleanReport(t *testing.T) {
 
 func TestOutputHasTheResource(t *testing.T) {
 	reader, writer, err := os.Pipe()
-	must(t, err)
+	apiserver.Must(t, err)
 	o := &output{file: writer, line: outputLine{Run: "42"}}
 	o.setResource("Region", "team", "one")
 	lines := make(chan []outputLine)
@@ -167,7 +168,7 @@ func TestOutputHasTheResource(t *testing.T) {
 	}()
 	long := strings.Repeat("x", maxLineBytes)
 	o.copyLines(strings.NewReader("PLAY\r\n\n\xffTASK\n" + long + "y\nend"))
-	must(t, writer.Close())
+	apiserver.Must(t, writer.Close())
 	got := <-lines
 	var texts []string
 	for _, line := range got {
@@ -191,9 +192,9 @@ func TestOutputHasTheResource(t *testing.T) {
 func TestEndpointVariablesStayInTheirFolder(t *testing.T) {
 	dir := t.TempDir()
 	f := &files{endpointsDir: filepath.Join(dir, "endpoints")}
-	must(t, os.Mkdir(f.endpointsDir, 0o700))
+	apiserver.Must(t, os.Mkdir(f.endpointsDir, 0o700))
 	for _, path := range []string{"endpoints/lpar1_vars.yaml", "other_vars.yaml"} {
-		must(t, os.WriteFile(filepath.Join(dir, path), []byte("a: b\n"), 0o600))
+		apiserver.Must(t, os.WriteFile(filepath.Join(dir, path), []byte("a: b\n"), 0o600))
 	}
 	for name, want := range map[string]string{"lpar1": "a: b\n", "lpar2": "", "": "", "../other": "", "../endpoints/lpar1": ""} {
 		got, err := f.endpointVariables(name)
@@ -205,12 +206,12 @@ func TestEndpointVariablesStayInTheirFolder(t *testing.T) {
 
 func TestFilesAreBounded(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(path, nil, 0o600))
-	must(t, os.Truncate(path, maxFileBytes))
+	apiserver.Must(t, os.WriteFile(path, nil, 0o600))
+	apiserver.Must(t, os.Truncate(path, maxFileBytes))
 	if content, err := readFile(path); err != nil || len(content) != maxFileBytes {
 		t.Errorf("%d bytes, %v", len(content), err)
 	}
-	must(t, os.Truncate(path, maxFileBytes+1))
+	apiserver.Must(t, os.Truncate(path, maxFileBytes+1))
 	if _, err := readFile(path); err == nil {
 		t.Error("a larger file was read")
 	}
@@ -221,28 +222,21 @@ func TestJournal(t *testing.T) {
 	if e, err := j.read("a"); e != nil || err != nil {
 		t.Fatalf("read %v, %v of an empty journal", e, err)
 	}
-	must(t, j.remove("a"))
+	apiserver.Must(t, j.remove("a"))
 	want := journalEntry{
 		UID: "a", Generation: 3, Run: runstatus.Run{ID: "42"}, Decision: gate.Decision{Attempt: 2},
 		Input: gate.Input{Settings: &gate.Settings{MaxRetries: 5}, UID: "a", Period: time.Hour},
 	}
-	must(t, j.write(want))
-	must(t, j.write(journalEntry{UID: "b"}))
+	apiserver.Must(t, j.write(want))
+	apiserver.Must(t, j.write(journalEntry{UID: "b"}))
 	got, err := j.read("a")
-	must(t, err)
+	apiserver.Must(t, err)
 	if diff := cmp.Diff(&want, got); diff != "" {
 		t.Error(diff)
 	}
-	must(t, j.remove("a"))
+	apiserver.Must(t, j.remove("a"))
 	if e, err := j.read("a"); e != nil || err != nil {
 		t.Errorf("read %v, %v after it was removed", e, err)
-	}
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -252,11 +246,11 @@ func TestPreparedFolder(t *testing.T) {
 		kind:  gate.KindSettings{Variables: []gate.Variable{{Name: "title"}}},
 		given: map[string]any{"title": "a", "pyz": "b", "k8s_cr_kind": "Region"},
 	}
-	must(t, os.MkdirAll(filepath.Join(r.call.dir, "env"), 0o700))
-	must(t, os.WriteFile(settingsFile(r.call.dir), []byte(`{"runner_http_url": "/s", "runner_http_path": "/events/", "other": 1}`), 0o600))
-	must(t, os.WriteFile(r.reportFile(), []byte(`{"ended": "successful"}`), 0o600))
-	must(t, os.WriteFile(optionsFile(r.call.dir), []byte("--check --diff"), 0o600))
-	must(t, r.prepareFolder(gate.NewSupply(r.files.kind, nil, gate.Set{}, false), nil))
+	apiserver.Must(t, os.MkdirAll(filepath.Join(r.call.dir, "env"), 0o700))
+	apiserver.Must(t, os.WriteFile(settingsFile(r.call.dir), []byte(`{"runner_http_url": "/s", "runner_http_path": "/events/", "other": 1}`), 0o600))
+	apiserver.Must(t, os.WriteFile(r.reportFile(), []byte(`{"ended": "successful"}`), 0o600))
+	apiserver.Must(t, os.WriteFile(optionsFile(r.call.dir), []byte("--check --diff"), 0o600))
+	apiserver.Must(t, r.prepareFolder(gate.NewSupply(r.files.kind, nil, gate.Set{}, false), nil))
 	for path, want := range map[string]string{
 		settingsFile(r.call.dir):  `{"other":1}`,
 		extraVarsFile(r.call.dir): `"title":{"__ansible_unsafe":"a"}`,

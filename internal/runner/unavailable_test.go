@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestUntilNextLook(t *testing.T) {
@@ -34,10 +35,10 @@ func TestWaitingWithoutState(t *testing.T) {
 	} {
 		r := &runner{intervals: DefaultIntervals(), tickets: newTickets(t.TempDir(), DefaultIntervals())}
 		began := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
-		must(t, r.tickets.write("host:22", "a", ticket{Since: began.Add(-time.Minute)}))
-		must(t, r.tickets.write(withoutAddress, "a", ticket{Since: began}))
+		apiserver.Must(t, r.tickets.write("host:22", "a", ticket{Since: began.Add(-time.Minute)}))
+		apiserver.Must(t, r.tickets.write(withoutAddress, "a", ticket{Since: began}))
 		w, err := r.waitsFor(live, reason, "why")
-		must(t, err)
+		apiserver.Must(t, err)
 		if w.Reason != reason || w.Message != "why" || w.Brief != brief || !w.since.Equal(began) || w.After < time.Minute {
 			t.Errorf("%s: %+v", reason, w)
 		}

@@ -49,9 +49,9 @@ func newRig(t *testing.T) *rig {
 	server := apiserver.Shared(t)
 	r := &rig{server: server, namespace: server.Namespace(t), dir: t.TempDir()}
 	store, err := artifact.Open(filepath.Join(r.dir, "store"))
-	must(t, err)
+	apiserver.Must(t, err)
 	folder, err := artifact.NewUploadFolder(filepath.Join(r.dir, "folder"), maxBytes)
-	must(t, err)
+	apiserver.Must(t, err)
 	folder.Changed = func(_ context.Context, name, version string) {
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
@@ -75,17 +75,10 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (r *rig) newCollection(t *testing.T, name string, spec v2beta2.OperatorCollectionSpec) *v2beta2.OperatorCollection {
 	t.Helper()
 	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: name}, Spec: spec}
-	must(t, r.server.Client.Create(t.Context(), oc))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), oc))
 	return oc
 }
 
@@ -94,7 +87,7 @@ func (r *rig) token(t *testing.T, namespace string, audiences ...string) string 
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
-	must(t, r.server.Client.SubResource("token").Create(t.Context(), account, request))
+	apiserver.Must(t, r.server.Client.SubResource("token").Create(t.Context(), account, request))
 	return request.Status.Token
 }
 
@@ -104,13 +97,13 @@ func (r *rig) allow(t *testing.T, namespace, verb, resource string) {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: verb + "-" + resource}
 	subject := rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}
 	group := v2beta2.GroupVersion.Group
-	must(t, r.server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+	apiserver.Must(t, r.server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{verb},
 	}}}))
-	must(t, r.server.Client.Create(t.Context(), &rbacv1.RoleBinding{
+	apiserver.Must(t, r.server.Client.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name}, Subjects: []rbacv1.Subject{subject},
 	}))
-	must(t, wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	apiserver.Must(t, wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               fmt.Sprintf("system:serviceaccount:%s:default", namespace),
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resource, Verb: verb, Namespace: namespace},
@@ -147,7 +140,7 @@ type answer struct {
 func (r *rig) send(t *testing.T, request request) answer {
 	t.Helper()
 	outgoing, err := http.NewRequestWithContext(t.Context(), request.method, r.https.URL, request.body)
-	must(t, err)
+	apiserver.Must(t, err)
 	outgoing.URL.Opaque = request.path // It is sent as it is, with its dots and escapes.
 	outgoing.Header.Set("Expect", "100-continue")
 	if request.token != "" {
@@ -159,10 +152,10 @@ func (r *rig) send(t *testing.T, request request) answer {
 	transport := r.https.Client().Transport.(*http.Transport).Clone()
 	transport.ExpectContinueTimeout, transport.DisableKeepAlives = time.Hour, true
 	response, err := transport.RoundTrip(outgoing)
-	must(t, err)
+	apiserver.Must(t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	must(t, err)
+	apiserver.Must(t, err)
 	return answer{response.StatusCode, strings.TrimSpace(string(content)), response.Header}
 }
 
@@ -190,7 +183,7 @@ func (r *rig) files(t *testing.T) []string {
 	var files []string
 	for _, folder := range []string{"pushes", "folder", "store/tmp"} {
 		root := filepath.Join(r.dir, folder)
-		must(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		apiserver.Must(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 			if os.IsNotExist(err) && path == root {
 				return nil
 			}

@@ -24,6 +24,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/upload"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestAnUploadIsStoredAndReported(t *testing.T) {
@@ -59,8 +60,8 @@ func TestWhatIsRefused(t *testing.T) {
 	r.newCollection(t, "fetched", v2beta2.OperatorCollectionSpec{CollectionURL: "https://example.com/a.tar.gz", SkipSignatureVerification: true})
 	deleted := r.newCollection(t, "deleted", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
 	deleted.Finalizers = []string{"example.com/stay"}
-	must(t, r.server.Client.Update(t.Context(), deleted))
-	must(t, r.server.Client.Delete(t.Context(), deleted))
+	apiserver.Must(t, r.server.Client.Update(t.Context(), deleted))
+	apiserver.Must(t, r.server.Client.Delete(t.Context(), deleted))
 	token, stranger := r.uploader(t), r.token(t, theirs)
 	r.Pushes.MaxBytes = maxBytes / 2
 	path, below := upload.Prefix+r.namespace+"/oc", upload.Prefix+r.namespace
@@ -225,13 +226,13 @@ func TestWhatChangesWhileAnArchiveArrives(t *testing.T) {
 		text   string
 	}{
 		"it is deleted": {func(t *testing.T, r *rig) {
-			must(t, r.server.Client.Delete(t.Context(), &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "oc"}}))
+			apiserver.Must(t, r.server.Client.Delete(t.Context(), &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "oc"}}))
 		}, http.StatusNotFound, "does not exist"},
 		"its archive is fetched": {func(t *testing.T, r *rig) {
 			oc := &v2beta2.OperatorCollection{}
-			must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.namespace, Name: "oc"}, oc))
+			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.namespace, Name: "oc"}, oc))
 			oc.Spec.CollectionURL = "https://example.com/a.tar.gz"
-			must(t, r.server.Client.Update(t.Context(), oc))
+			apiserver.Must(t, r.server.Client.Update(t.Context(), oc))
 		}, http.StatusConflict, "has a spec.collectionURL"},
 		"it is deleted before the upload is reported": {func(_ *testing.T, r *rig) {
 			r.Received = func(context.Context, types.NamespacedName, digest.Digest) error {

@@ -122,6 +122,14 @@ func (s *Server) Namespace(t testing.TB) string {
 	return name
 }
 
+// Must ends a test if there is an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // NewClient returns a client without a cache.
 func (s *Server) NewClient(t testing.TB, config *rest.Config) client.WithWatch {
 	t.Helper()

@@ -21,24 +21,17 @@ import (
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestWhatTestsRelyOn(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, other := server.Namespace(t), server.Namespace(t)
 	if namespace == other {
 		t.Errorf("two tests have namespace %s", namespace)
 	}
-	must(t, server.Client.List(t.Context(), &v2beta2.OperatorCollectionList{}))
+	apiserver.Must(t, server.Client.List(t.Context(), &v2beta2.OperatorCollectionList{}))
 
 	account := server.NewClient(t, server.AsServiceAccount(t, namespace, "default"))
 	review := &authenticationv1.SelfSubjectReview{}
-	must(t, account.Create(t.Context(), review))
+	apiserver.Must(t, account.Create(t.Context(), review))
 	if want := "system:serviceaccount:" + namespace + ":default"; review.Status.UserInfo.Username != want {
 		t.Errorf("the user is %s, want %s", review.Status.UserInfo.Username, want)
 	}
@@ -50,10 +43,10 @@ func TestWhatTestsRelyOn(t *testing.T) {
 	}
 
 	// Whoever blocks the deletion of an owner must be allowed to.
-	must(t, server.Client.Create(t.Context(), config))
+	apiserver.Must(t, server.Client.Create(t.Context(), config))
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "creator"}
-	must(t, server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}}}}))
-	must(t, server.Client.Create(t.Context(), &rbacv1.RoleBinding{
+	apiserver.Must(t, server.Client.Create(t.Context(), &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}}}}))
+	apiserver.Must(t, server.Client.Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "creators"}},
 	}))
@@ -73,11 +66,11 @@ func TestWrites(t *testing.T) {
 	writes := &apiserver.Writes{}
 	c := server.NewClient(t, writes.Of(server.Config))
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
-	must(t, c.Create(t.Context(), config.DeepCopy(), client.DryRunAll))
-	must(t, c.Create(t.Context(), config))
-	must(t, c.Get(t.Context(), client.ObjectKeyFromObject(config), config))
-	must(t, c.Update(t.Context(), config))
-	must(t, c.Delete(t.Context(), config))
+	apiserver.Must(t, c.Create(t.Context(), config.DeepCopy(), client.DryRunAll))
+	apiserver.Must(t, c.Create(t.Context(), config))
+	apiserver.Must(t, c.Get(t.Context(), client.ObjectKeyFromObject(config), config))
+	apiserver.Must(t, c.Update(t.Context(), config))
+	apiserver.Must(t, c.Delete(t.Context(), config))
 	got, below := fmt.Sprint(writes.Take()), "/api/v1/namespaces/"+namespace+"/configmaps"
 	if want := fmt.Sprintf("[POST %[1]s PUT %[1]s/a DELETE %[1]s/a]", below); got != want || len(writes.Take()) > 0 {
 		t.Errorf("got %s, want %s", got, want)
@@ -96,11 +89,11 @@ func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 	command := exec.Command(os.Args[0], "-test.run", t.Name())
 	command.Env, command.Stderr = append(os.Environ(), addressOnly+"=true", "TMPDIR="+t.TempDir()), os.Stderr
 	output, err := command.StdoutPipe()
-	must(t, err)
-	must(t, command.Start())
+	apiserver.Must(t, err)
+	apiserver.Must(t, command.Start())
 	address, err := bufio.NewReader(output).ReadString('\n')
-	must(t, err)
-	must(t, command.Process.Kill())
+	apiserver.Must(t, err)
+	apiserver.Must(t, command.Process.Kill())
 	_ = command.Wait() // It was killed.
 	deadline := time.After(time.Minute)
 	for {
@@ -108,7 +101,7 @@ func TestNothingIsLeftOfAKilledTest(t *testing.T) {
 		if err != nil {
 			return
 		}
-		must(t, connection.Close())
+		apiserver.Must(t, connection.Close())
 		select {
 		case <-deadline:
 			t.Fatalf("%s still listens", address)

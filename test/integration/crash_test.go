@@ -44,16 +44,6 @@ var _ = Describe("The manager", func() {
 		expectInstallation(ctx, soc, s)
 	})
 
-	It("writes nothing for real when the dry run of any object fails, and removes a half-made installation with its finalizer", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		RefuseRealWrites(ctx, namespace, "deployments")
-		oc := importSample(ctx, namespace, s)
-		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "Deployment", false)
-		Expect(len(madeIn(ctx, namespace))).To(BeNumerically(">", 2))
-		removeCollections(ctx, namespace)
-		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-	})
-
 	It("converges from wherever a kill leaves it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := newCollection(namespace, "oc", s.pinned())

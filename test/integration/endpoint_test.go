@@ -109,50 +109,6 @@ var _ = Describe("A ZosEndpoint", func() {
 		attack.Repelled("Secrets and hosts", fmt.Sprintf("make %d endpoints whose host accepts connections and never answers", tarpits), "others are probed as usual",
 			fmt.Sprintf("%d probes wait for it; both of another namespace took %s; %s", tarpit.open.Load(), took.Round(time.Second), seen(ctx, endpoint, v2beta2.ConditionReachable)))
 	})
-
-	It("of type local needs no host", func(ctx context.Context) {
-		endpoint := newEndpoint(newNamespace(ctx), "pod", nil)
-		endpoint.Spec.EndpointType = v2beta2.EndpointLocal
-		Create(ctx, endpoint)
-		ExpectReady(ctx, endpoint)
-		Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(Default)).To(WithMessage("own pod"))
-	})
-
-	DescribeTable("is Stalled when only its author can help, and names the field",
-		func(ctx context.Context, change func(*v2beta2.ZosEndpointSpec), reason, message string) {
-			endpoint := newEndpoint(newNamespace(ctx), "lpar1", startSSHServer())
-			change(&endpoint.Spec)
-			Create(ctx, endpoint)
-			ExpectFailure(ctx, endpoint, reason, message, true)
-			Expect(Condition(ctx, endpoint, v2beta2.ConditionReachable)(Default)).To(ConditionAbsent())
-			Get(ctx, Default, endpoint)
-			Expect(endpoint.Status.Phase).To(Equal(v2beta2.PhaseFailed))
-			Patch(ctx, endpoint, `{"spec":{"variables":null,"hostKeys":null,"runWindows":null}}`)
-			ExpectReady(ctx, endpoint)
-		},
-		Entry("a variable that is a number", func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"a: b"`, `17`) },
-			v2beta2.ReasonInvalidVariables, "variables[1]"),
-		Entry("a variable without a value", func(s *v2beta2.ZosEndpointSpec) { s.Variables = Variables(`"just text"`) },
-			v2beta2.ReasonInvalidVariables, "variables[0]"),
-		Entry("a host key that is none", func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"ssh-rsa nonsense"} },
-			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
-		Entry("a host key with the host before it",
-			func(s *v2beta2.ZosEndpointSpec) { s.HostKeys = []string{"lpar1.example " + publicKey(newSigner())} },
-			v2beta2.ReasonInvalidHostKeys, "spec.hostKeys[0]"),
-		Entry("a run window whose schedule is none",
-			func(s *v2beta2.ZosEndpointSpec) {
-				s.RunWindows = []v2beta2.RunWindow{{Schedule: "at midnight", Duration: metav1.Duration{Duration: time.Hour}}}
-			},
-			v2beta2.ReasonInvalidRunWindows, "spec.runWindows[0]"),
-		Entry("several items",
-			func(s *v2beta2.ZosEndpointSpec) {
-				window := v2beta2.RunWindow{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: time.Hour}}
-				wrong := window
-				wrong.TimeZone = "Europe/Atlantis"
-				s.HostKeys, s.RunWindows = []string{"ssh-rsa nonsense"}, []v2beta2.RunWindow{window, wrong}
-			},
-			v2beta2.ReasonInvalidHostKeys, "spec.runWindows[1]"),
-	)
 })
 
 var _ = Describe("The Secret with an installation's endpoints", func() {

@@ -195,19 +195,6 @@ var _ = Describe("A Subscription that a person made", Ordered, func() {
 		Expect(expectMade(ctx, latest).Spec.OperatorCollection).To(Equal("newer"))
 	})
 
-	It("beside an operator that runs without OLM says that there is one", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		direct := newSOC(namespace, "direct", "oc")
-		direct.Spec.Install = v2beta2.InstallDirect
-		Create(ctx, direct)
-		importSample(ctx, namespace, s)
-		subscription := newSubscription(namespace, s)
-		Create(ctx, subscription)
-		Eventually(ctx, notes(ctx, subscription, v2beta2.ReasonMappingConflict)).
-			Should(ConsistOf(ContainSubstring(`SubOperatorConfig "direct" in namespace %q runs this operator without OLM`, namespace)))
-		Expect(subOperatorConfigsFor(ctx, subscription)(Default)).To(BeEmpty())
-	})
-
 	It("that was deleted while the manager was away leaves no SubOperatorConfig, unless that has a purpose of its own", func(ctx context.Context) {
 		first, second, third, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
 		withoutDefault(ctx, first, s)

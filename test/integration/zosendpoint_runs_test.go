@@ -127,32 +127,6 @@ var _ = Describe("The state of a security domain", func() {
 		Eventually(ctx, Gone(ctx, StateSecret(two))).Should(BeTrue())
 	})
 
-	It("is never replaced when it cannot be read, nor taken from somebody else", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		e, second := newEndpoint(namespace, "one", startSSHServer()), newEndpoint(namespace, "two", nil)
-		second.Spec.EndpointType = v2beta2.EndpointLocal
-		foreign := StateSecret(second)
-		foreign.StringData = map[string]string{"mine": "yes"}
-		Create(ctx, e, foreign, second)
-		ExpectFailure(ctx, second, v2beta2.ReasonForeignObject, foreign.Name, false)
-		Get(ctx, Default, foreign)
-		Expect(foreign.Data).To(Equal(map[string][]byte{"mine": []byte("yes")}))
-		Remove(ctx, foreign)
-		Patch(ctx, second, `{"metadata":{"annotations":{"look":"again"}}}`)
-		ExpectReady(ctx, second)
-
-		ExpectReady(ctx, e)
-		secret := StateSecret(e)
-		Patch(ctx, secret, `{"stringData":{"state.json":"{\"systems\":"}}`)
-		ExpectFailure(ctx, e, v2beta2.ReasonInvalidState, secret.Name, false)
-		Expect(Condition(ctx, e, v2beta2.ConditionReady)(Default)).To(WithMessage("until you delete it"))
-		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue(), "it is probed all the same")
-		Get(ctx, Default, secret)
-		Expect(string(secret.Data[endpoint.StateFile])).To(Equal(`{"systems":`))
-		Remove(ctx, secret)
-		ExpectReady(ctx, e)
-	})
-
 	It("releases what pods that are gone have held", func(ctx context.Context) {
 		namespace, server, s := newNamespace(ctx), startSSHServer(), newSample()
 		e := newEndpoint(namespace, "lpar1", server)

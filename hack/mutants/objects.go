@@ -1,0 +1,237 @@
+package main
+
+// ofObjects are faults of what reads, writes and removes the objects of an installation, and of who may have them.
+var ofObjects = []mutation{
+	{
+		"what appears after the dry run is adopted", "(*Applier).patch",
+		"object.SetResourceVersion(noVersion)",
+		"",
+	},
+	{
+		"what replaces an object after it was read is changed", "(*Applier).patch",
+		`if object.SetUID(live); live == "" {`,
+		`if live == "" {`,
+	},
+	{
+		"a foreign object is changed", "(*Applier).check",
+		"case !ours(live):",
+		"case false:",
+	},
+	{
+		"a foreign object is deleted", "(*Applier).delete",
+		"case !ours(live):",
+		"case false:",
+	},
+	{
+		"Secrets are deleted before the pods that use them", "(*Applier).Prune",
+		"if makesPods(refs[i]) {",
+		"if false {",
+	},
+	{
+		"an object whose deletion failed counts as gone", "(*Applier).Prune",
+		`if err != nil {
+			errs`,
+		`if err != nil && gone {
+			errs`,
+	},
+	{
+		"an object that others use is deleted", "(*Applier).delete",
+		"err != nil || used",
+		"err != nil",
+	},
+	{
+		"a kind that is not served counts as one without resources", "CheckKindGone",
+		`	return fmt.Errorf("%s: %w", crd, ErrNotServed)`,
+		`	return nil`,
+	},
+	{
+		"a failed dry run does not keep the other objects from being written", "(*Applier).Apply",
+		`	if err != nil {
+		return 0, err
+	}
+	written`,
+		`	if err != nil {
+		_ = err
+	}
+	written`,
+	},
+	{
+		"a deletion is refused because the object was changed", "(*Applier).delete",
+		", client.Preconditions{UID: &uid}",
+		", client.Preconditions{UID: &uid, ResourceVersion: nil}, client.Preconditions{}",
+	},
+	{
+		"an object that somebody has changed counts as applied", "(*Applier).recall",
+		"known.state == state",
+		`(known.state == state || state != "")`,
+	},
+	{
+		"a namespace is used without its consent", "(*Resolver).usable",
+		"if err := Consent(ctx, r.Client, from, namespace); err != nil {",
+		"if err := Consent(ctx, r.Client, from, namespace); false {",
+	},
+	{
+		"a namespace consents to all whose names begin like that of its own", "Consent",
+		"strings.TrimSpace(allowed) == from",
+		"strings.HasPrefix(strings.TrimSpace(allowed), from)",
+	},
+	{
+		"two SubOperatorConfigs install in one namespace", "(*Resolver).WithoutConflicts",
+		"case conflict == nil:",
+		"case conflict == nil || status.Is(conflict):",
+	},
+	{
+		"a SubOperatorConfig without consent keeps another one out", "(*Resolver).conflict",
+		"isFirst = err == nil",
+		"",
+	},
+	{
+		"an older SubOperatorConfig takes a namespace from the one that is installed there", "(*Resolver).conflict",
+		" || InstalledIn(other, namespace) && !InstalledIn(soc, namespace)",
+		"",
+	},
+	{
+		"who owns a restored collection is decided by age", "precedes",
+		`case client.ObjectKeyFromObject(a):
+		return true`,
+		`case client.ObjectKeyFromObject(a):
+		return Older(a, b)`,
+	},
+	{
+		"a namespace that is being deleted is used", "(*Resolver).usable",
+		"terminating && namespace != from",
+		"terminating && namespace == from",
+	},
+	{
+		"a credential that cannot be used is used", "(*Resolver).endpoint",
+		`composed.Refusal = "CredentialInvalid: " + err.Error()`,
+		"",
+	},
+	{
+		"the credential of a mapping replaces the endpoint's", "credentialFor",
+		`e.CredentialName != ""`,
+		"false",
+	},
+	{
+		"an installation is ready before its Deployment is available", "(*Installer).judge",
+		"if Available(deployment) {",
+		"if true {",
+	},
+	{
+		"an installation becomes ready by what the cache says", "(*Installer).observe",
+		"if !wasReady || ",
+		"if _ = wasReady; false && ",
+	},
+	{
+		"an operator is removed while its playbooks run", "(*Installer).uninstall",
+		"if err := r.awaitRuns(ctx, soc, namespace, since); err != nil {",
+		`if err := r.awaitRuns(ctx, soc, namespace, since); false {
+		_ = err`,
+	},
+	{
+		"an operator that the other method installed is removed while its playbooks run", "(*Installer).uninstallFormer",
+		"if err := r.awaitRuns(ctx, s.Owner, s.Namespace, since); err != nil {",
+		`if err := r.awaitRuns(ctx, s.Owner, s.Namespace, since); false {
+		_ = err`,
+	},
+	{
+		"permissions that nobody has granted are given", "(*Installer).reconcile",
+		"r.checkPermissions, ",
+		"",
+	},
+	{
+		"a namespace that does not allow the pod is tried", "(*Installer).reconcile",
+		"r.render, r.checkEnvironment",
+		"r.render",
+	},
+	{
+		"references of the runtime are not checked", "(*Installer).reconcile",
+		`	inParallel(ctx, scopes, r.checkReferences)
+`,
+		"",
+	},
+	{
+		"objects of the version before stay", "(*Installer).reconcile",
+		"r.prune, ",
+		"",
+	},
+	{
+		"resources whose playbook for deletion is gone never go", "(*Installer).reconcile",
+		"r.observe, r.releaseFinalizers",
+		"r.observe",
+	},
+	{
+		"the installation by the other method stays", "(*Installer).reconcile",
+		", r.uninstallFormer",
+		"",
+	},
+	{
+		"objects are applied before the inventory lists them", "(*Installer).reconcile",
+		`	r.record(ctx, scopes, all)
+`,
+		`	if all {
+		for _, s := range scopes {
+			if s.err == nil {
+				s.result.Status = s.recorded()
+			}
+		}
+	}
+`,
+	},
+	{
+		"objects of other SubOperatorConfigs are ours", "OwnedBy",
+		"owner == client.ObjectKeyFromObject(soc)",
+		`owner.Name != ""`,
+	},
+	{
+		"an error ends a removal", "removal",
+		`if err != nil {
+`,
+		`if err != nil && soc == nil {
+`,
+	},
+	{
+		"a key is left to a SubOperatorConfig of another namespace", "isLeftTo",
+		"owner.Namespace == soc.Namespace",
+		`owner.Namespace != ""`,
+	},
+	{
+		"playbooks start while an operator is removed", "(*Installer).uninstallFormer",
+		"if err := r.preventRuns(ctx, s.Owner, s.Namespace, since); err != nil {",
+		`if err := r.preventRuns(ctx, s.Owner, s.Namespace, since); false {
+		_ = err`,
+	},
+	{
+		"permissions without a grant are given", "(*Grants).Check",
+		"if len(missing) > 0 {",
+		"if false {",
+	},
+	{
+		"the grants of other collections count", "(*Source).scoped",
+		"case scope.includes(of):",
+		"case true:",
+	},
+	{
+		"a grant for one namespace counts in all", "(*Grants).notGranted",
+		"if each.appliesIn(role.Namespace) {",
+		"if true {",
+	},
+	{
+		"an error while the manager asks what it holds is ignored", "(*Grants).notHeld",
+		"held, err := g.Held(ctx, role.Namespace)",
+		`held, err := g.Held(ctx, role.Namespace)
+	if err == nil {
+		return nil, nil
+	}`,
+	},
+	{
+		"a withdrawn grant counts", "(*Source).Check",
+		"found.(passed).grants == state && ",
+		"",
+	},
+	{
+		"shared grants count where only scoped ones do", "grants.(*Source).Read",
+		"if s.RequireScoped {",
+		"if false {",
+	},
+}

@@ -1,0 +1,158 @@
+package main
+
+// ofReconcilers are faults of the order in which reconcilers do that, and of what status says.
+var ofReconcilers = []mutation{
+	{
+		"Ready stays true in the write that names another archive", "(*OperatorCollectionReconciler).beginInstallation",
+		`	status.SetReady(&now.Conditions, oc.Generation, waits, "")
+`,
+		`	_ = waits
+`,
+	},
+	{
+		"Ready stays true while kinds are not served", "(*OperatorCollectionReconciler).beginInstallation",
+		"_ = r.describe(oc, scope, waits)",
+		"_ = waits",
+	},
+	{
+		"a SubOperatorConfig stays ready when its upgrade begins", "(*SubOperatorConfigReconciler).beginUpgrade",
+		`	if !begins ||`,
+		`	if begins ||`,
+	},
+	{
+		"an operator stays in a namespace that is not mapped any more", "(*SubOperatorConfigReconciler).uninstallUnmapped",
+		"if !terminating {",
+		"if terminating {",
+	},
+	{
+		"a conflict of two SubOperatorConfigs is not told", "(*SubOperatorConfigReconciler).withoutConflicts",
+		"s.mappings, s.problems = free, append(s.problems, conflicts...)",
+		`_ = free
+	s.problems = append(s.problems, conflicts...)`,
+	},
+	{
+		"a SubOperatorConfig does not wait for its collection", "(*SubOperatorConfigReconciler).Reconcile",
+		`			r.awaitCollection,
+`,
+		"",
+	},
+	{
+		"a SubOperatorConfig goes before its operator", "(*SubOperatorConfigReconciler).uninstallEverywhere",
+		"return status.Join(errs...)",
+		`_ = status.Join(errs...)
+	return nil`,
+	},
+	{
+		"a namespace is upgraded before its turn", "(*SubOperatorConfigReconciler).awaitTurn",
+		"case upgrade == nil || upgrade.Digest != s.oc.Status.Artifact.Digest:",
+		`case upgrade == nil || upgrade.Digest != s.oc.Status.Artifact.Digest:
+		return nil
+	case false:`,
+	},
+	{
+		"an upgrade begins without a record", "(*SubOperatorConfigReconciler).Reconcile",
+		`		r.beginUpgrade,
+`,
+		"",
+	},
+	{
+		"a failed removal counts as done", "(*SubOperatorConfigReconciler).uninstall",
+		`namespace != "" && err != nil`,
+		"false && err != nil",
+	},
+	{
+		"a deletion does not wait for custom resources", "(*collectionFinalizer).releaseInstances",
+		"if err != nil || len(items) == 0 {",
+		"if err != nil || len(items) >= 0 {",
+	},
+	{
+		"custom resources that another collection takes over are deleted", "(*collectionFinalizer).releaseInstances",
+		"err != nil || succeeded {",
+		"err != nil || false && succeeded {",
+	},
+	{
+		"an OperatorCollection goes before its SubOperatorConfigs", "(*collectionFinalizer).removeSubOperatorConfigs",
+		"case len(names) > 0:",
+		"case false:",
+	},
+	{
+		"a CRD is deleted because a cache lacks its OperatorCollection", "(*CustomResourceDefinitionReconciler).removeUnused",
+		"if err := r.Reader.List(ctx, live); err != nil {",
+		"if err := r.Client.List(ctx, live); err != nil {",
+	},
+	{
+		"a CRD is deleted with custom resources", "(*CustomResourceDefinitionReconciler).remove",
+		"if err == nil && len(items) == 0 {",
+		"if err == nil {",
+	},
+	{
+		"any namespace may publish a version of a collection", "(*OperatorCollectionReconciler).checkClaim",
+		"if crd.Publish(",
+		"if true || crd.Publish(",
+	},
+	{
+		"Imported is true before kinds are served", "(*OperatorCollectionReconciler).reconcile",
+		`		r.awaitServed,
+`,
+		"",
+	},
+	{
+		"an archive that is refused stays in the store", "(*OperatorCollectionReconciler).removeRefused",
+		"if refused {",
+		"if false {",
+	},
+	{
+		"the source brings an old version back", "(*OperatorCollectionReconciler).checkOrder",
+		"!is.Version.LessThan(version)",
+		"(true || is.Version.LessThan(version))",
+	},
+	{
+		"other content at the same URL is accepted", "(*ArchiveSource).ensureArtifact",
+		"file.Digest != digest.Digest(known.artifact.Digest) &&",
+		"false &&",
+	},
+	{
+		"an upgrade that breaks custom resources is accepted", "(*OperatorCollectionReconciler).checkUpgrade",
+		"if !acceptsBreaking(oc) {",
+		"if false {",
+	},
+	{
+		"OperatorCollections are not counted", "(*OperatorCollectionReconciler).checkNumber",
+		"return budgetFailure(r.Budgets.collections().Check(claims, indexOf(all, oc)))",
+		`_ = budgetFailure(r.Budgets.collections().Check(claims, indexOf(all, oc)))
+	return nil`,
+	},
+	{
+		"an outage ends in the state before status says so", "(*probeMemory).mayRecover",
+		"(reachable.Status == metav1.ConditionTrue ||",
+		"(true || reachable.Status == metav1.ConditionTrue ||",
+	},
+	{
+		"a state that is not valid is replaced", "(*ZosEndpointReconciler).readState",
+		"return secret, state, err",
+		`if err != nil {
+		state, err = &endpoint.State{}, nil
+	}
+	return secret, state, err`,
+	},
+	{
+		"a host key that was pinned counts for another host", "(*endpointScope).knownKeys",
+		"s.endpoint.Status.PinnedFor != mapping.Address(s.endpoint)",
+		"false && s.endpoint.Status.PinnedFor != mapping.Address(s.endpoint)",
+	},
+	{
+		"a restored endpoint is probed before its host key counts", "(*ZosEndpointReconciler).restorePinned",
+		"if e.Status.ObservedGeneration != 0 ||",
+		"if e.Status.ObservedGeneration >= 0 ||",
+	},
+	{
+		"the place of a pod that runs is given away", "(*ZosEndpointReconciler).goneHolders",
+		"pods[holder.Pod] = err != nil ||",
+		"pods[holder.Pod] = true || err != nil ||",
+	},
+	{
+		"a SubOperatorConfig is deleted because a cache lacks its Subscription", "(*SubscriptionReconciler).removeAbandoned",
+		"if live.UID == made {",
+		"if false {",
+	},
+}
