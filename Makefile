@@ -72,9 +72,9 @@ test: build devcluster ## Prove a change: linters, generated files, tests beside
 	rm -rf $(REPORTS) && mkdir -p $(REPORTS)
 	hack/test-packages.sh
 	code=0; REPORTS=$(REPORTS) hack/parts.sh \
-	  'test-api=make test-api' -- \
-	  'build=$(DEVCLUSTER) build --olm --images' 'test-stories=make test-stories' 'test-olm=make test-olm' -- \
-	  'generated=nice hack/generated.sh' 'lint=nice make lint' 'test-unit=nice make test-unit' 'test-engine=nice make test-engine' || code=1; \
+	  'test-api=make test-api' 'test-stories=make test-stories' 'test-olm=make test-olm' -- \
+	  'build=nice $(DEVCLUSTER) build --olm --images' 'generated=nice hack/generated.sh' 'lint=nice make lint' \
+	  'test-unit=nice make test-unit' 'test-engine=nice make test-engine' || code=1; \
 	go run ./hack/proof $(REPORTS) || code=1; exit $$code
 
 .PHONY: test-full
