@@ -76,7 +76,7 @@ func startRunning(t *testing.T) *running {
 	})
 	apiserver.Must(t, err)
 	ctx, stop := context.WithCancel(context.Background()) // It is stopped before the test ends.
-	r.addControllers(t, ctx, mgr, selection)
+	r.addControllers(ctx, t, mgr, selection)
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	t.Cleanup(func() {
@@ -88,7 +88,7 @@ func startRunning(t *testing.T) *running {
 	return r
 }
 
-func (r *running) addControllers(t *testing.T, ctx context.Context, mgr ctrl.Manager, selection mapping.Selection) {
+func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Manager, selection mapping.Selection) {
 	t.Helper()
 	apiserver.Must(t, controller.AddIndexes(ctx, mgr.GetFieldIndexer()))
 	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))

@@ -77,7 +77,7 @@ func TestAccessThatIsThereAlready(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, server := newEndpoints(t), startSSHServer(t)
 			r.add(t, "lpar1", server.spec(t))
-			e := r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
+			r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 			role, _ := r.access(t, "lpar1")
 			before := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: role.Name, Labels: test.labels}}
 			if test.restore {
