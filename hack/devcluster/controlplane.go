@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -190,17 +191,22 @@ func sweep(parent string) {
 	}
 }
 
+// freePorts returns ports below those that the kernel gives outgoing connections, which could take one before the program listens that
+// gets it.
 func freePorts(count int) ([]int, error) {
+	const first, others = 24000, 6000
 	var ports []int
-	for range count {
-		listener, err := net.Listen("tcp", address(loopback, 0))
+	for range others {
+		listener, err := net.Listen("tcp", address(loopback, first+rand.IntN(others)))
 		if err != nil {
-			return nil, err
+			continue
 		}
 		defer listener.Close() // after the loop, so that no port is returned twice
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+		if ports = append(ports, listener.Addr().(*net.TCPAddr).Port); len(ports) == count {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("fewer than %d ports from %d are free", count, first)
 }
 
 // runCommand runs a command in the foreground and forwards signals to it, except for interrupts from a terminal, which the

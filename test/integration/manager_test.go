@@ -250,12 +250,25 @@ func linesWith(text, word string) []string {
 	return lines
 }
 
+// portsOfProcess are those from which each process of the suite takes addresses. They lie below what the kernel gives outgoing connections,
+// which could take a port between the moment that it is found free and that a manager listens.
+const portsOfProcess = 1000
+
+var lastPort int
+
+// freeAddress returns an address that no other process of the suite gets.
 func freeAddress() string {
 	GinkgoHelper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	Expect(err).NotTo(HaveOccurred())
-	defer listener.Close()
-	return listener.Addr().String()
+	for range portsOfProcess {
+		lastPort = (lastPort + 1) % portsOfProcess
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 18000+portsOfProcess*GinkgoParallelProcess()+lastPort))
+		if err == nil {
+			defer listener.Close()
+			return listener.Addr().String()
+		}
+	}
+	Fail("no port is free")
+	return ""
 }
 
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {

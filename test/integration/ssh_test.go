@@ -32,7 +32,7 @@ type sshServer struct {
 func startSSHServer() *sshServer {
 	GinkgoHelper()
 	s := &sshServer{signer: newSigner()}
-	s.listen("127.0.0.1:0")
+	s.listen(freeAddress()) // It may listen there again.
 	DeferCleanup(func() { _ = s.listener.Close() })
 	return s
 }
