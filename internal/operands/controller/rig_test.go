@@ -86,8 +86,8 @@ type rig struct {
 	home   string
 	writes apiserver.Writes
 	events chan string
-	// cached changes what the cache gives.
-	cached func(client.ObjectList)
+	// cached changes what the cache gives, and listed what is listed live.
+	cached, listed func(client.ObjectList)
 
 	mutex    sync.Mutex
 	failures map[string]error
@@ -120,7 +120,7 @@ func prepareRig(t *testing.T, permissions *rest.Config) *rig {
 	must(t, environment.err)
 	recorder := events.NewFakeRecorder(1000)
 	r := &rig{
-		server: shared, home: shared.Namespace(t), events: recorder.Events, cached: func(client.ObjectList) {},
+		server: shared, home: shared.Namespace(t), events: recorder.Events, cached: func(client.ObjectList) {}, listed: func(client.ObjectList) {},
 		failures: map[string]error{}, before: map[string]func(){}, asked: map[types.NamespacedName]int{},
 	}
 	if permissions == nil {
@@ -196,7 +196,11 @@ func (r *rig) reader(c client.WithWatch) client.Reader {
 			return r.do(ctx, "get", object, key.Name, func() error { return c.Get(ctx, key, object, options...) })
 		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			return r.do(ctx, "list", list, "", func() error { return c.List(ctx, list, options...) })
+			err := r.do(ctx, "list", list, "", func() error { return c.List(ctx, list, options...) })
+			if err == nil {
+				r.listed(list)
+			}
+			return err
 		},
 	})
 }
@@ -365,4 +369,10 @@ func instance(apiVersion, kind, namespace, name string) *unstructured.Unstructur
 	u.SetNamespace(namespace)
 	u.SetName(name)
 	return u
+}
+
+// deleteNamespace begins the deletion of a namespace, which nothing ends here.
+func (r *rig) deleteNamespace(t *testing.T, name string) {
+	t.Helper()
+	r.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
