@@ -104,6 +104,10 @@ type rig struct {
 // ofTest marks the context of a Reconcile that a test calls.
 type ofTest struct{}
 
+func ofTestContext(t *testing.T) context.Context {
+	return context.WithValue(t.Context(), ofTest{}, true)
+}
+
 // newRig returns a rig without watches. What is awaited is polled then.
 func newRig(t *testing.T) *rig {
 	t.Helper()
@@ -236,7 +240,7 @@ func (r *rig) client(c client.WithWatch) client.Client {
 func (r *rig) reconcile(t *testing.T, request *v1alpha1.OperandRequest) (ctrl.Result, error) {
 	t.Helper()
 	key := client.ObjectKeyFromObject(request)
-	result, err := r.Reconcile(context.WithValue(t.Context(), ofTest{}, true), ctrl.Request{NamespacedName: key})
+	result, err := r.Reconcile(ofTestContext(t), ctrl.Request{NamespacedName: key})
 	*request = v1alpha1.OperandRequest{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	must(t, client.IgnoreNotFound(r.server.Client.Get(t.Context(), key, request)))
 	return result, err
@@ -375,4 +379,13 @@ func instance(apiVersion, kind, namespace, name string) *unstructured.Unstructur
 func (r *rig) deleteNamespace(t *testing.T, name string) {
 	t.Helper()
 	r.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// await waits until a condition is met.
+func await(t *testing.T, what string, isMet func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return isMet(), nil })
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
 }
