@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -111,13 +110,13 @@ func ofTestContext(t *testing.T) context.Context {
 // newRig returns a rig without watches. What is awaited is polled then.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := prepareRig(t, nil)
+	r := prepareRig(t)
 	must(t, r.SetupWithManager(&unwatched{r.newManager(t)}))
 	return r
 }
 
-// prepareRig returns a rig without manager, with the permissions of the configuration, or all.
-func prepareRig(t *testing.T, permissions *rest.Config) *rig {
+// prepareRig returns a rig without manager.
+func prepareRig(t *testing.T) *rig {
 	t.Helper()
 	shared := apiserver.Shared(t)
 	environment.Do(func() { environment.err = startEnvironment(t, shared) })
@@ -127,11 +126,8 @@ func prepareRig(t *testing.T, permissions *rest.Config) *rig {
 		server: shared, home: shared.Namespace(t), events: recorder.Events, cached: func(client.ObjectList) {}, listed: func(client.ObjectList) {},
 		failures: map[string]error{}, before: map[string]func(){}, asked: map[types.NamespacedName]int{},
 	}
-	if permissions == nil {
-		permissions = shared.Config
-	}
 	r.RequestReconciler = &operands.RequestReconciler{
-		Client: r.client(shared.NewClient(t, r.writes.Of(permissions))), Reader: r.reader(shared.NewClient(t, permissions)), Recorder: recorder, Account: account,
+		Client: r.client(shared.NewClient(t, r.writes.Of(shared.Config))), Reader: r.reader(shared.Client), Recorder: recorder, Account: account,
 		GlobalNamespace: r.home,
 	}
 	return r

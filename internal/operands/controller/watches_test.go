@@ -17,7 +17,7 @@ import (
 // newWatchingRig returns a rig whose manager runs. Its controller reconciles nothing: it says which request is to be reconciled.
 func newWatchingRig(t *testing.T) *rig {
 	t.Helper()
-	r := prepareRig(t, nil)
+	r := prepareRig(t)
 	mgr := r.newManager(t)
 	must(t, r.SetupWithManager(mgr))
 	must(t, (&operands.RegistryReconciler{Client: r.server.Client}).SetupWithManager(mgr))
