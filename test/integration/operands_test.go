@@ -139,21 +139,6 @@ var _ = Describe("Operand requests", func() {
 		Eventually(ctx, mapping(ctx, t)).Should(ConsistOf(t.namespace, team))
 	})
 
-	It("neither take over nor remove what others have created", func(ctx context.Context) {
-		startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")
-		theirs := t.instance(t.namespace, "files")
-		Expect(unstructured.SetNestedField(theirs.Object, map[string]any{"zosendpoint": "lpar1", "size": int64(1)}, "spec")).To(Succeed())
-		Create(ctx, theirs)
-		request := t.request(ctx, t.namespace, "request", "{name: files}")
-		ExpectFailure(ctx, request, v2beta2.ReasonForeignObject, "was not created for this operand", false)
-		Expect(phaseOf(ctx, request)(Default)).To(Equal(operandsv1alpha1.RequestFailed))
-		Remove(ctx, request)
-		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
-		Expect(size(ctx, theirs)(Default)).To(Equal(int64(1)))
-		Remove(ctx, theirs)
-	})
-
 	It("get copies of Secrets as their bindings allow, until these are revoked", func(ctx context.Context) {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")

@@ -29,26 +29,6 @@ func (t *tools) newTeam(ctx context.Context) string {
 }
 
 var _ = Describe("Operand requests that change", func() {
-	It("keep a resource whose operand has another name now", func(ctx context.Context) {
-		startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
-		request := t.request(ctx, t.namespace, "request", t.own("own"))
-		own := t.instance(t.namespace, "own")
-		succeed(ctx, own)
-		ExpectReady(ctx, request)
-		uid := Live(ctx, Default, own).GetUID()
-		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"files","collection":{"name":"oc"}},{"name":"other","collection":{"name":"oc"}}]}}`)
-		Get(ctx, Default, request)
-		request.Spec.Requests[0].Operands[0].Name = "other"
-		Patch(ctx, request.DeepCopy(), MustJSON(map[string]any{"spec": request.Spec}))
-		Eventually(ctx, Field(ctx, own, "metadata", "annotations", operandsv1alpha1.AnnotationOperand)).
-			Should(Equal(t.namespace + "/tools/other/" + t.namespace + "/request"))
-		ExpectReady(ctx, request)
-		Expect(Live(ctx, Default, own).GetUID()).To(Equal(uid))
-		Get(ctx, Default, request)
-		Expect(request.Status.Inventory).To(ConsistOf(HaveField("Operand", "other")))
-	})
-
 	It("end when their OperandRegistry is gone, and with their namespace", func(ctx context.Context) {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
@@ -148,26 +128,6 @@ var _ = Describe("Operand requests that change", func() {
 		ExpectReady(ctx, request)
 		Expect(Live(ctx, Default, t.shared()).GetManagedFields()).NotTo(ContainElement(And(
 			HaveField("Manager", operandsAccount), HaveField("Operation", metav1.ManagedFieldsOperationUpdate))))
-		Remove(ctx, request)
-		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
-		Expect(Gone(ctx, t.shared())(Default)).To(BeTrue())
-	})
-
-	It("take over what its owner hands over", func(ctx context.Context) {
-		startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1, size: 5}")
-		former := t.shared()
-		Expect(unstructured.SetNestedField(former.Object, map[string]any{"zosendpoint": "lpar1", "size": int64(5)}, "spec")).To(Succeed())
-		Create(ctx, former)
-		request := t.request(ctx, t.namespace, "request", "{name: files}")
-		ExpectFailure(ctx, request, v2beta2.ReasonForeignObject, "was not created for this operand", false)
-		handed := t.shared()
-		delete(handed.Object, "spec")
-		handed.SetAnnotations(map[string]string{operandsv1alpha1.AnnotationOperand: t.namespace + "/tools/files"})
-		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(handed), client.FieldOwner(operandsAccount))).To(Succeed())
-		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
-		succeed(ctx, t.shared())
-		ExpectReady(ctx, request)
 		Remove(ctx, request)
 		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
 		Expect(Gone(ctx, t.shared())(Default)).To(BeTrue())

@@ -274,20 +274,6 @@ var _ = Describe("Operand requests for packages of the Operator Lifecycle Manage
 		Expect(Gone(ctx, t.csv("1.0.0"))(Default)).To(BeFalse())
 	})
 
-	It("keep a Subscription that a user wants to keep", func(ctx context.Context) {
-		startOperands(ctx)
-		t := newCI(ctx)
-		request := t.request(ctx, t.namespace, "request", "{name: jenkins}")
-		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
-		ExpectReady(ctx, request)
-		Patch(ctx, t.subscription, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, operandsv1alpha1.LabelKeep))
-		Remove(ctx, request)
-		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
-		for _, object := range []client.Object{jenkins(t.namespace, "example"), t.subscription, t.csv("1.0.0"), t.group} {
-			Expect(Live(ctx, Default, object).GetDeletionTimestamp()).To(BeNil())
-		}
-	})
-
 	It("create no objects of kinds that the operator does not have", attack.Label, func(ctx context.Context) {
 		startOperands(ctx)
 		t := newCI(ctx)
