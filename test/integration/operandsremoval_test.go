@@ -18,8 +18,6 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-const ownJenkins = "{name: jenkins, kind: Jenkins, apiVersion: jenkins.example/v1, instanceName: own}"
-
 var _ = Describe("Operand requests that give packages back", Ordered, func() {
 	BeforeAll(withPackages)
 
