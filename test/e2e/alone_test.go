@@ -46,7 +46,7 @@ var _ = Describe("A cluster in which nothing else happens", Serial, Label("seria
 
 	It("is as it was once a collection was deleted with its resources", func(ctx context.Context) {
 		Remove(ctx, collection.DeepCopy())
-		Eventually(ctx, Gone(ctx, collection)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, collection)).Should(BeTrue())
 		Eventually(ctx, Gone(ctx, &v2beta2.SubOperatorConfig{ObjectMeta: e.meta(collection.Name + "-soc")})).Should(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/files")).NotTo(ContainSubstring("keeper.txt"))
 		Eventually(ctx, func(g Gomega) {

@@ -45,7 +45,7 @@ func deletionSpecs() {
 
 	It("with Finalize runs the finalizer playbooks and leaves nothing of the collection", func(ctx context.Context) {
 		Patch(ctx, files.DeepCopy(), `{"spec":{"deletionPolicy":"Finalize"}}`)
-		Eventually(ctx, Gone(ctx, files)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, files)).Should(BeTrue())
 		Expect(lpar1.files(ctx)).NotTo(ContainElement("keeper.txt"))
 		Expect(lpar1.files(ctx)).To(ContainElements("old.lst", "OLDER.lst"), "what was only recorded stays")
 		Eventually(ctx, Gone(ctx, filesSOC)).Should(BeTrue())

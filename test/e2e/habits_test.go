@@ -156,7 +156,7 @@ func queueSpecs(e *environment, zos *system) {
 
 	It("deletes with a playbook of its own, which deletes resources of the other kind", func(ctx context.Context) {
 		Remove(ctx, manager.DeepCopy())
-		Eventually(ctx, Gone(ctx, manager)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, manager)).Should(BeTrue())
 		Expect(Gone(ctx, in)(Default)).To(BeTrue())
 		Expect(zos.shell(ctx, "ls /home/ibmuser/queues/QM01")).To(BeEmpty())
 	})

@@ -55,7 +55,7 @@ func olmReturns(e *olmEnvironment) {
 		for _, name := range []string{"slow", "later"} {
 			page := e.page(e.namespace, name, "")
 			Remove(ctx, page)
-			Eventually(ctx, Gone(ctx, page)).WithTimeout(RemovalTimeout).Should(BeTrue())
+			Eventually(ctx, Gone(ctx, page)).Should(BeTrue())
 		}
 		e.pods.expectOneAtATime()
 		Eventually(ctx, func(g Gomega) []string {

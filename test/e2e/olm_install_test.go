@@ -230,7 +230,7 @@ func olmDeletion(e *olmEnvironment, pick func([]string) []string) {
 		e.removeTile(ctx)
 		Expect(Live(ctx, Default, e.page(e.namespace, "first", "")).GetFinalizers()).To(ContainElement(InstanceFinalizer))
 		Remove(ctx, e.collection.DeepCopy())
-		Eventually(ctx, Gone(ctx, e.collection)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, e.collection)).Should(BeTrue())
 		Expect(e.zos.shell(ctx, "ls /tmp/page-first 2>/dev/null || true")).To(BeEmpty())
 		Eventually(ctx, func(g Gomega) {
 			after, before := pick(listObjects(ctx, e.namespace)), pick(slices.Clone(e.before))

@@ -365,7 +365,7 @@ func (l *operandsLab) story(ctx context.Context) {
 	l.runs(ctx)
 	Consistently(ctx, l.installed(ctx, "shelves", l.namespace)).WithTimeout(3*time.Second).Should(BeTrue(), "its resource has not ended yet")
 	l.zos.shell(ctx, "touch /tmp/window")
-	Eventually(ctx, Gone(ctx, first)).WithTimeout(RemovalTimeout).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, first)).Should(BeTrue())
 	Expect(Gone(ctx, shelf)(Default)).To(BeTrue())
 	for _, object := range []*unstructured.Unstructured{shelf, own} {
 		Expect(l.file(ctx, object)()).To(BeEmpty())
@@ -376,7 +376,7 @@ func (l *operandsLab) story(ctx context.Context) {
 
 	By("deleting the other one")
 	Remove(ctx, second)
-	Eventually(ctx, Gone(ctx, second)).WithTimeout(RemovalTimeout).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
 	Expect(l.file(ctx, book)()).To(BeEmpty())
 	Expect(l.installed(ctx, "books", l.namespace)(Default)).To(BeFalse())
 	Eventually(ctx, l.leftovers(ctx)).Should(BeEmpty())
@@ -397,7 +397,7 @@ func (l *operandsLab) storyOfPackages(ctx context.Context) {
 	}
 	l.kill(ctx)
 	for _, request := range []*operandsv1alpha1.OperandRequest{first, second} {
-		Eventually(ctx, Gone(ctx, request)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
 	}
 	for object, name := range map[*unstructured.Unstructured]string{book: "books", shelf: "shelves"} {
 		Expect(l.file(ctx, object)()).To(BeEmpty())

@@ -58,7 +58,7 @@ func tearDown(ctx context.Context) {
 	}
 	forceRemoval(ctx)
 	Remove(ctx, space)
-	Eventually(ctx, Gone(ctx, space)).WithTimeout(RemovalTimeout).Should(BeTrue())
+	Eventually(ctx, Gone(ctx, space)).Should(BeTrue())
 }
 
 // forceRemoval strips the finalizers of all that is left of the specs and removes the CRDs of their collections.

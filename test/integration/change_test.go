@@ -218,7 +218,7 @@ var _ = Describe("A change", func() {
 		Consistently(ctx, Gone(ctx, crd)).Should(BeFalse())
 		Get(ctx, Default, dropped)
 		Remove(ctx, dropped)
-		Eventually(ctx, Gone(ctx, crd)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, crd)).Should(BeTrue())
 		Get(ctx, Default, thing)
 	})
 

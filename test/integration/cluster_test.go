@@ -50,7 +50,7 @@ func removeCollections(ctx context.Context, namespace string) {
 		Remove(ctx, &collections.Items[i])
 	}
 	for i := range collections.Items {
-		Eventually(ctx, Gone(ctx, &collections.Items[i])).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, &collections.Items[i])).Should(BeTrue())
 	}
 	for _, list := range []client.ObjectList{&v2beta2.SubOperatorConfigList{}, &v2beta2.ZosEndpointList{}} {
 		for _, object := range listObjects(ctx, list, client.InNamespace(namespace)) {

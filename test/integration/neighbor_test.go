@@ -59,7 +59,7 @@ var _ = Describe("A good neighbour", func() {
 
 		By("starting again when they are gone")
 		Remove(ctx, foreign)
-		Eventually(ctx, GoneInTheEnd(ctx, foreign)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, GoneInTheEnd(ctx, foreign)).WithPolling(time.Second).Should(BeTrue())
 		theManager.start(ctx)
 		importSample(ctx, namespace, s)
 	})

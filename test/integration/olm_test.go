@@ -37,7 +37,7 @@ func withoutOLM() {
 			Remove(ctx, crd)
 		}
 		for _, crd := range olmCRDs() {
-			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue(), func() string {
+			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).Should(BeTrue(), func() string {
 				_ = K8s.Get(ctx, client.ObjectKeyFromObject(crd), crd)
 				return fmt.Sprintf("%s: %+v", crd.Name, crd.Status.Conditions)
 			})

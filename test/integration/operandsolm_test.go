@@ -55,7 +55,7 @@ func withPackages(ctx context.Context) {
 		Create(ctx, crd)
 		DeferCleanup(func(ctx context.Context) { // Other specs create it again.
 			Remove(ctx, crd)
-			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
+			Eventually(ctx, GoneInTheEnd(ctx, crd)).WithPolling(time.Second).Should(BeTrue())
 		})
 		serve(ctx, crd, "v1")
 	}

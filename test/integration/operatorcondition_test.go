@@ -26,7 +26,7 @@ func ownCondition(ctx context.Context) *operatorsv2.OperatorCondition {
 	Create(ctx, definition)
 	DeferCleanup(func(ctx context.Context) {
 		Remove(ctx, definition)
-		Eventually(ctx, GoneInTheEnd(ctx, definition)).WithPolling(time.Second).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, GoneInTheEnd(ctx, definition)).WithPolling(time.Second).Should(BeTrue())
 	})
 	Eventually(ctx, func(g Gomega) bool {
 		Get(ctx, g, definition)

@@ -76,7 +76,7 @@ var _ = Describe("Whatever the propagation policy of its deletion", func() {
 		By("leaving nothing when the last one is gone")
 		Remove(ctx, resource)
 		Patch(ctx, resource, `{"metadata":{"finalizers":null}}`)
-		Eventually(ctx, Gone(ctx, oc)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 		expectNothingLeft(ctx, namespace, s)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	},

@@ -174,7 +174,7 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		Create(ctx, s.instance(namespace, "one"))
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 		Remove(ctx, object)
-		Eventually(ctx, Gone(ctx, object)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
 		for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
 			Expect(clusterRoleIsGone(ctx, kind, s.clusterRole(namespace))).To(BeTrue(), kind)
@@ -206,7 +206,7 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 			WithReason(v2beta2.ReasonInstancesExist), WithMessage(other+"/two"), WithMessage("spec.deletionPolicy")))
 		Expect(Gone(ctx, deployment(other, s.operator()))(Default)).To(BeFalse())
 		Remove(ctx, elsewhere)
-		Eventually(ctx, Gone(ctx, object)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	})
@@ -230,7 +230,7 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, s.kind+" "+other+"/one", false)
 
 		Patch(ctx, thing, `{"metadata":{"finalizers":null}}`)
-		Eventually(ctx, Gone(ctx, object)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 	})
 })

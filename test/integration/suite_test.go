@@ -43,7 +43,7 @@ func TestIntegration(t *testing.T) {
 		t.Skip(lacking)
 	}
 	RegisterFailHandler(Fail)
-	SetDefaultEventuallyTimeout(ImportTimeout)
+	SetDefaultEventuallyTimeout(RemovalTimeout)
 	SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	SetDefaultConsistentlyDuration(2 * time.Second)
 	SetDefaultConsistentlyPollingInterval(100 * time.Millisecond)

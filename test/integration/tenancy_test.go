@@ -540,7 +540,7 @@ var _ = Describe("A kind that another collection has", func() {
 		ExpectFailure(ctx, second, v2beta2.ReasonPermissionsNotGranted, group, false)
 		attack.Repelled("Permissions", "get permissions on an API group of its own by having one", "they have to be granted as well", firstOf(message))
 		applyManifestOf(ctx, message)
-		Eventually(ctx, Gone(ctx, second)).WithTimeout(RemovalTimeout).Should(BeTrue())
+		Eventually(ctx, Gone(ctx, second)).Should(BeTrue())
 
 		By("working with them")
 		second = newCollection(namespace, "second", rival.pinned())
