@@ -81,7 +81,7 @@ var ofOperands = []mutation{
 	{
 		"tokens of ServiceAccounts are copied", "(*RequestReconciler).fill",
 		"kind == string(corev1.SecretTypeServiceAccountToken)",
-		`kind == ""`,
+		`kind == "none" + string(corev1.SecretTypeServiceAccountToken)`,
 	},
 	{
 		"a copy that is revoked stays with whoever keeps it", "(*RequestReconciler).isKept",
