@@ -60,8 +60,8 @@ var ofOperands = []mutation{
 	},
 	{
 		"what is handed over goes with the other request unnoticed", "(*RequestReconciler).handOver",
-		"if controllerutil.AddFinalizer(other.request, v1alpha1.FinalizerRequest) {",
-		"if false {",
+		"controllerutil.AddFinalizer(other.request, ",
+		"controllerutil.AddFinalizer(other.request.DeepCopy(), ",
 	},
 	{
 		"a namespace gets an operator without its consent", "(*RequestReconciler).resolve",
@@ -81,7 +81,7 @@ var ofOperands = []mutation{
 	{
 		"tokens of ServiceAccounts are copied", "(*RequestReconciler).fill",
 		"kind == string(corev1.SecretTypeServiceAccountToken)",
-		`kind == ""`,
+		`kind == "none" + string(corev1.SecretTypeServiceAccountToken)`,
 	},
 	{
 		"a copy that is revoked stays with whoever keeps it", "(*RequestReconciler).isKept",
@@ -101,12 +101,12 @@ var ofOperands = []mutation{
 	{
 		"a version is removed to which somebody else has subscribed", "(*RequestReconciler).removeCSV",
 		"if uses(&subscriptions.Items[i], e) {",
-		"if false {",
+		"if uses(&subscriptions.Items[i], e) && false {",
 	},
 	{
 		"an OperatorGroup is removed that others use", "(*RequestReconciler).removeGroup",
 		`if list.Items[i].Labels[operatorsv1alpha1.CopiedLabelKey] == "" {`,
-		"if false {",
+		`if list.Items[i].Labels[operatorsv1alpha1.CopiedLabelKey] == "none" {`,
 	},
 	{
 		"whoever may not see who uses an operator removes it", "(*RequestReconciler).usersIn",

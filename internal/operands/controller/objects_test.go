@@ -74,23 +74,27 @@ func TestForeignResourceAppears(t *testing.T) {
 	s.expectSize(t, 1)
 }
 
-// What replaces a resource after it was read is not changed.
+// What replaces a resource after it was read is not changed, even if it has none of our fields.
 func TestResourceIsReplaced(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.home, "request", files)
 	s.configure(t, "{size: 6}")
 	s.before["apply DataFile"] = func() {
 		s.delete(t, s.shared())
-		s.theirs(t, "")
+		must(t, s.server.Client.Create(t.Context(), s.shared()))
 	}
 	_, err := s.reconcile(t, request)
 	must(t, err)
-	s.expectSize(t, 1)
+	live := s.shared()
+	if spec := s.specOf(t, live); len(spec)+len(live.GetLabels())+len(live.GetAnnotations()) > 0 {
+		t.Errorf("it has become %v", live.Object)
+	}
 	s.fails(t, request, v2beta2.ReasonForeignObject, "was not created for this operand")
 	s.delete(t, request)
-	_, err = s.reconcile(t, request)
-	must(t, err)
-	s.expectSize(t, 1)
+	s.fails(t, request, v1alpha1.ReasonRemovalWaiting, `/files"`)
+	if !s.exists(t, live) {
+		t.Error("it is removed")
+	}
 }
 
 // Its owner can hand a resource over by applying our annotation in our name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -126,18 +128,43 @@ func prepareRig(t *testing.T) *rig {
 		server: shared, home: shared.Namespace(t), events: recorder.Events, cached: func(client.ObjectList) {}, listed: func(client.ObjectList) {},
 		failures: map[string]error{}, before: map[string]func(){}, asked: map[types.NamespacedName]int{},
 	}
+	t.Cleanup(func() { must(t, r.clean(context.Background())) })
+	c, err := client.NewWithWatch(r.writes.Of(shared.Config), client.Options{Scheme: shared.Scheme, Mapper: shared.Client.RESTMapper()})
+	must(t, err)
 	r.RequestReconciler = &operands.RequestReconciler{
-		Client: r.client(shared.NewClient(t, r.writes.Of(shared.Config))), Reader: r.reader(shared.Client), Recorder: recorder, Account: account,
+		Client: r.client(c), Reader: r.reader(shared.Client), Recorder: recorder, Account: account,
 		GlobalNamespace: r.home,
 	}
 	return r
+}
+
+// clean removes what each Reconcile lists of all namespaces: with that of all former tests it would take longer and longer.
+func (r *rig) clean(ctx context.Context) error {
+	var all error
+	for _, kind := range []schema.GroupVersionKind{
+		v1alpha1.GroupVersion.WithKind("OperandRequest"), v1alpha1.GroupVersion.WithKind("OperandRegistry"), v1alpha1.GroupVersion.WithKind("OperandConfig"),
+		v1alpha1.GroupVersion.WithKind("OperandBindInfo"), v2beta2.GroupVersion.WithKind("OperatorCollection"), v2beta2.GroupVersion.WithKind("SubOperatorConfig"),
+	} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind)
+		all = errors.Join(all, r.server.Client.List(ctx, list))
+		for i := range list.Items {
+			object := &list.Items[i]
+			if len(object.Finalizers) > 0 {
+				all = errors.Join(all, r.server.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			}
+			all = errors.Join(all, client.IgnoreNotFound(r.server.Client.Delete(ctx, object)))
+		}
+	}
+	return all
 }
 
 // newManager returns a manager whose controllers others have, too.
 func (r *rig) newManager(t *testing.T) ctrl.Manager {
 	t.Helper()
 	mgr, err := ctrl.NewManager(r.server.Config, ctrl.Options{
-		Scheme: r.server.Scheme, Metrics: metrics.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Scheme: r.server.Scheme, MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return r.server.Client.RESTMapper(), nil },
+		Metrics: metrics.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	must(t, err)
 	return mgr
