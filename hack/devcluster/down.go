@@ -51,7 +51,7 @@ func down(ctx context.Context, p project) error {
 	note(removeAll(p.state("containerd"), p.kubeletRoot(), filepath.Dir(p.containerdSocket()), p.state("plane"), p.state("pki"), p.state("conf"), p.state("run"),
 		p.state("volumes"), p.state("pod-logs"), p.state("volume-plugins"), p.kubeconfig(), p.auditLog()))
 	if failed == nil {
-		fmt.Println("the cluster is down; binaries and image caches stay in", p.state())
+		fmt.Println("the cluster is down; binaries and images stay in", p.state())
 	}
 	return failed
 }

@@ -56,9 +56,9 @@ var ofObjects = []mutation{
 	written`,
 	},
 	{
-		"a deletion is refused because the object was changed", "(*Applier).delete",
+		"what replaces an object after it was read is deleted", "(*Applier).delete",
 		", client.Preconditions{UID: &uid}",
-		", client.Preconditions{UID: &uid, ResourceVersion: nil}, client.Preconditions{}",
+		", client.Preconditions{UID: &uid}, client.Preconditions{}",
 	},
 	{
 		"an object that somebody has changed counts as applied", "(*Applier).recall",
@@ -103,12 +103,12 @@ var ofObjects = []mutation{
 		"terminating && namespace == from",
 	},
 	{
-		"a credential that cannot be used is used", "(*Resolver).endpoint",
+		"a run is not told that its credential cannot be used", "(*Resolver).endpoint",
 		`composed.Refusal = "CredentialInvalid: " + err.Error()`,
 		"",
 	},
 	{
-		"the credential of a mapping replaces the endpoint's", "credentialFor",
+		"the credential that a mapping names for an endpoint is ignored", "credentialFor",
 		`e.CredentialName != ""`,
 		"false",
 	},
@@ -145,7 +145,7 @@ var ofObjects = []mutation{
 		"r.render",
 	},
 	{
-		"references of the runtime are not checked", "(*Installer).reconcile",
+		"an operator gets Secrets that nobody lets operators use", "(*Installer).reconcile",
 		`	inParallel(ctx, scopes, r.checkReferences)
 `,
 		"",
@@ -184,7 +184,7 @@ var ofObjects = []mutation{
 		`owner.Name != ""`,
 	},
 	{
-		"an error ends a removal", "removal",
+		"a namespace whose operator could not be removed is forgotten", "removal",
 		`if err != nil {
 `,
 		`if err != nil && soc == nil {

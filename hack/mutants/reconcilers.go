@@ -1,6 +1,6 @@
 package main
 
-// ofReconcilers are faults of the order in which reconcilers do that, and of what status says.
+// ofReconcilers are faults of reconcilers: of the order of their steps, of what they wait for, and of what status says.
 var ofReconcilers = []mutation{
 	{
 		"Ready stays true in the write that names another archive", "(*OperatorCollectionReconciler).beginInstallation",
@@ -56,7 +56,7 @@ var ofReconcilers = []mutation{
 		"",
 	},
 	{
-		"a failed removal counts as done", "(*SubOperatorConfigReconciler).uninstall",
+		"an operator is removed from a namespace that is not selected any more", "(*SubOperatorConfigReconciler).uninstall",
 		`namespace != "" && err != nil`,
 		"false && err != nil",
 	},
