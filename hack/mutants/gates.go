@@ -30,7 +30,7 @@ var ofRuns = []mutation{
 		`return "", fmt.Errorf("read pod %s: %w", name, err)`, `return "", nil`,
 	},
 	{"a Lease that another pod took meanwhile is taken", "Lock.write", `if lease.ResourceVersion == "" {`, "lease.ResourceVersion = \"\"\n\tif lease.UID == \"\" {"},
-	{"a closed Lease starts runs", "closedUntil", "return at", "return time.Time{}; _ = at"},
+	{"a closed Lease starts runs", "closedUntil", "return at", "_ = at\n\treturn time.Time{}"},
 	{
 		"the finalizer of a resource does not wait for its deletion playbook", "(*runner).after",
 		"s.input.Event == gate.EventDelete && record.Deleted == s.input.UID", "s.input.Event == gate.EventDelete",
@@ -41,7 +41,7 @@ var ofRuns = []mutation{
 		"the outcome of a run is written over that of a later one", "(*runner).writeOutcome",
 		"live.GetUID() != entry.UID || other && record.Finished.After(entry.Run.Started.Time)", "live.GetUID() != entry.UID",
 	},
-	{"a run of a changed resource has the old variables", "(*runner).input", "!reflect.DeepEqual(handed, wanted) || deleting(live)", "deleting(live)"},
+	{"a run of a changed resource has the old variables", "(*runner).input", "!reflect.DeepEqual(handed, wanted) || deleting(live)", "!reflect.DeepEqual(handed, wanted) && false || deleting(live)"},
 	{"a write of the gate ignores that the resource has changed", "resource.patch", `metadata["resourceVersion"] = live.GetResourceVersion()`, ""},
 }
 
@@ -72,10 +72,10 @@ var ofCredentials = []mutation{
 		"an upload is stored under an OperatorCollection that was deleted meanwhile", "upload.(*Handler).receive",
 		"if err := h.checkCollection(again, oc); err != nil {", "if err := error(nil); err != nil {",
 	},
-	{"a copy needs no token of a manager", "upload.(*Handler).receiveCopy", "!hmac.Equal([]byte(token), []byte(h.PeerToken))", "false"},
+	{"a copy needs no token of a manager", "upload.(*Handler).receiveCopy", "!hmac.Equal([]byte(token), []byte(h.PeerToken))", "false && !hmac.Equal([]byte(token), []byte(h.PeerToken))"},
 	{"an upload with another digest is stored", "upload.(*Handler).save", `expected != "" && file.Digest != expected`, "false"},
 	{"two uploads in a namespace at once", "upload.(*Handler).reserve", "case h.namespaces[namespace]:", "case false:"},
-	{"a personal credential is used where anybody may name it", "(*runner).takePersonal", "if !isProtected {", "if false {"},
+	{"a personal credential is used where anybody may name it", "(*runner).takePersonal", "if !isProtected {", "if !isProtected && false {"},
 	{"a personal credential that is none is used", "ParseCredential", "if !IsCredential(secret) {", "if secret == nil {"},
 	{
 		"the user of a personal credential may be an option of ssh", "parsePersonal",
