@@ -38,7 +38,7 @@ func newFollower(t *testing.T, i *importer) *follower {
 // make makes the catalog, when it may be made again.
 func (f *follower) make(t *testing.T) (result ctrl.Result, err error) {
 	t.Helper()
-	await(t, "the catalog may be made again", func() bool {
+	apiserver.Await(t, "the catalog may be made again", func() bool {
 		result, err = f.Reconcile(t.Context(), struct{}{})
 		return err != nil || result.RequeueAfter >= 2*time.Second
 	})

@@ -50,7 +50,7 @@ func TestVersionsOfCRDsAreRetired(t *testing.T) {
 		t.Errorf("it is retired although it is not known whether it is used: %v", err)
 	}
 	i.faults.clear()
-	await(t, "the version is removed", func() bool {
+	apiserver.Await(t, "the version is removed", func() bool {
 		_, err := i.definitions.Reconcile(t.Context(), i.id())
 		apiserver.Must(t, err)
 		definition := i.definition(t, i.source.kind)

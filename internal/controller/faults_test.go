@@ -5,23 +5,11 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
-
-// await waits until something is so.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		t.Fatalf("%v: %s", err, what)
-	}
-}
 
 var errAway = errors.New("the API server is away")
 

@@ -153,7 +153,7 @@ func (r *running) awaitCondition(t *testing.T, object interface {
 			t.Logf("%s is %+v", kind, is)
 		}
 	}()
-	await(t, fmt.Sprintf("%s of %s is %s", kind, object.GetName(), reason), func() bool {
+	apiserver.Await(t, fmt.Sprintf("%s of %s is %s", kind, object.GetName(), reason), func() bool {
 		is = nil
 		if read(t, r.client, object) {
 			is = meta.FindStatusCondition(*object.StatusConditions(), kind)
@@ -166,16 +166,16 @@ func (r *running) awaitCondition(t *testing.T, object interface {
 // awaitGone waits until an object is not there any more.
 func (r *running) awaitGone(t *testing.T, object client.Object) {
 	t.Helper()
-	await(t, object.GetName()+" is gone", func() bool { return !read(t, r.client, object) })
+	apiserver.Await(t, object.GetName()+" is gone", func() bool { return !read(t, r.client, object) })
 }
 
 // awaitAgain deletes an object, and waits until it is there again.
 func (r *running) awaitAgain(t *testing.T, object client.Object) {
 	t.Helper()
-	await(t, object.GetName()+" is there", func() bool { return read(t, r.client, object) })
+	apiserver.Await(t, object.GetName()+" is there", func() bool { return read(t, r.client, object) })
 	before := object.GetUID()
 	apiserver.Must(t, r.client.Delete(t.Context(), object))
-	await(t, object.GetName()+" is there again", func() bool { return read(t, r.client, object) && object.GetUID() != before })
+	apiserver.Await(t, object.GetName()+" is there again", func() bool { return read(t, r.client, object) && object.GetUID() != before })
 }
 
 func (r *running) meta(name string) metav1.ObjectMeta {
@@ -206,7 +206,7 @@ func TestControllersAreWoken(t *testing.T) {
 	apiserver.Must(t, r.client.Create(t.Context(), oc))
 	r.awaitCondition(t, soc, v2beta2.ConditionReady, v2beta2.ReasonProgressing)
 	rig := &rig{server: r.server}
-	await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.home, r.operator()) != nil })
+	apiserver.Await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.home, r.operator()) != nil })
 	rig.setAvailableOf(t, r.home, r.operator())
 	r.awaitCondition(t, soc, v2beta2.ConditionReady, v2beta2.ReasonSucceeded)
 	r.awaitCondition(t, oc, v2beta2.ConditionReady, v2beta2.ReasonSucceeded)
@@ -218,13 +218,13 @@ func TestControllersAreWoken(t *testing.T) {
 	t.Run("catalog", func(t *testing.T) { r.expectCatalog(t, oc) })
 	t.Run("counts", func(t *testing.T) { r.expectCounts(t) })
 	t.Run("condition", func(t *testing.T) {
-		await(t, "OLM is told that it may replace the manager", func() bool {
+		apiserver.Await(t, "OLM is told that it may replace the manager", func() bool {
 			return read(t, r.client, condition) && meta.IsStatusConditionTrue(condition.Spec.Conditions, operatorsv2.Upgradeable)
 		})
 	})
 	t.Run("deletion", func(t *testing.T) {
 		apiserver.Must(t, r.client.Delete(t.Context(), oc))
-		await(t, "the operator is being removed", func() bool {
+		apiserver.Await(t, "the operator is being removed", func() bool {
 			deployment := rig.deploymentOf(t, r.home, r.operator())
 			return deployment != nil && deployment.DeletionTimestamp != nil
 		})
@@ -248,7 +248,7 @@ func (r *running) expectObjectsAgain(t *testing.T, soc *v2beta2.SubOperatorConfi
 	definition := &importer{server: r.server}
 	before := definition.definition(t, r.source.kind)
 	r.patch(t, before, `{"metadata":{"annotations":{"zoscb.ibm.com/held-by":null}}}`)
-	await(t, "the CRD names its OperatorCollection again", func() bool {
+	apiserver.Await(t, "the CRD names its OperatorCollection again", func() bool {
 		return definition.definition(t, r.source.kind).Annotations[render.AnnotationHeldBy] == r.home+"/oc"
 	})
 }
@@ -270,14 +270,14 @@ func (r *running) expectEndpointsFollow(t *testing.T) {
 	lpar1.Spec.CredentialName = "logon"
 	apiserver.Must(t, r.client.Create(t.Context(), lpar1))
 	r.awaitCondition(t, lpar1, v2beta2.ConditionReachable, v2beta2.ReasonSucceeded)
-	await(t, "the operator has the endpoint", func() bool { return strings.HasPrefix(r.endpoint(t, "lpar1_refusal"), v2beta2.ReasonCredentialInvalid) })
+	apiserver.Await(t, "the operator has the endpoint", func() bool { return strings.HasPrefix(r.endpoint(t, "lpar1_refusal"), v2beta2.ReasonCredentialInvalid) })
 	logon := &corev1.Secret{
 		ObjectMeta: r.meta("logon"), Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": "key one"},
 	}
 	apiserver.Must(t, r.client.Create(t.Context(), logon))
-	await(t, "the operator has the key", func() bool { return r.endpoint(t, "lpar1_key") == "key one" })
+	apiserver.Await(t, "the operator has the key", func() bool { return r.endpoint(t, "lpar1_key") == "key one" })
 	r.patch(t, logon, `{"stringData":{"ssh-privatekey":"key two"}}`)
-	await(t, "the operator has the other key", func() bool { return r.endpoint(t, "lpar1_key") == "key two" })
+	apiserver.Await(t, "the operator has the other key", func() bool { return r.endpoint(t, "lpar1_key") == "key two" })
 	binding := &rbacv1.RoleBinding{ObjectMeta: r.meta("zosendpoint-lpar1")}
 	r.awaitAgain(t, binding)
 	if !slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Name == r.operator() }) {
@@ -287,19 +287,19 @@ func (r *running) expectEndpointsFollow(t *testing.T) {
 	lpar2 := &v2beta2.ZosEndpoint{ObjectMeta: r.meta("lpar2"), Spec: server.spec(t)}
 	apiserver.Must(t, r.client.Create(t.Context(), lpar2))
 	rig := &endpoints{server: r.server, home: r.home}
-	await(t, "two share a state", func() bool { secret, _ := rig.state(t, lpar1); return len(secret.OwnerReferences) == 2 })
+	apiserver.Await(t, "two share a state", func() bool { secret, _ := rig.state(t, lpar1); return len(secret.OwnerReferences) == 2 })
 	rig.edit(t, lpar1, func(state *endpoint.State) {
 		state.Systems = endpoint.Systems{server.address(): {Outage: &endpoint.Outage{Since: time.Now().UTC().Truncate(time.Second), Message: "refused"}}}
 	})
 	r.awaitCondition(t, lpar2, v2beta2.ConditionReady, v2beta2.ReasonSucceeded)
-	await(t, "the outage has ended", func() bool {
+	apiserver.Await(t, "the outage has ended", func() bool {
 		_, state := rig.state(t, lpar1)
 		return state.Systems[server.address()] != nil && state.Systems[server.address()].Outage == nil
 	})
 	apiserver.Must(t, r.client.Delete(t.Context(), lpar2))
-	await(t, "one has the state", func() bool { secret, _ := rig.state(t, lpar1); return len(secret.OwnerReferences) == 1 })
+	apiserver.Await(t, "one has the state", func() bool { secret, _ := rig.state(t, lpar1); return len(secret.OwnerReferences) == 1 })
 	apiserver.Must(t, r.client.Delete(t.Context(), lpar1))
-	await(t, "the operator has no endpoint", func() bool { return r.endpoint(t, "lpar1_key") == "" })
+	apiserver.Await(t, "the operator has no endpoint", func() bool { return r.endpoint(t, "lpar1_key") == "" })
 }
 
 // expectConflictsEnd expects that the second SubOperatorConfig of a collection in a namespace is told so, until the first one is gone.
@@ -309,22 +309,22 @@ func (r *running) expectConflictsEnd(t *testing.T, soc *v2beta2.SubOperatorConfi
 	r.awaitCondition(t, second, v2beta2.ConditionReady, v2beta2.ReasonMappingConflict)
 	r.patch(t, soc, `{"spec":{"mapping":[]}}`)
 	rig := &rig{server: r.server}
-	await(t, "the operator is being removed", func() bool {
+	apiserver.Await(t, "the operator is being removed", func() bool {
 		deployment := rig.deploymentOf(t, r.home, r.operator())
 		return deployment != nil && deployment.DeletionTimestamp != nil
 	})
 	rig.endDeploymentOf(t, r.home, r.operator())
-	await(t, "the other one installs", func() bool { return read(t, r.client, second) && mapping.InstalledIn(second, r.home) })
+	apiserver.Await(t, "the other one installs", func() bool { return read(t, r.client, second) && mapping.InstalledIn(second, r.home) })
 	apiserver.Must(t, r.client.Delete(t.Context(), second))
-	await(t, "the operator is being removed", func() bool {
+	apiserver.Await(t, "the operator is being removed", func() bool {
 		deployment := rig.deploymentOf(t, r.home, r.operator())
 		return deployment != nil && deployment.DeletionTimestamp != nil
 	})
 	rig.endDeploymentOf(t, r.home, r.operator())
 	r.awaitGone(t, second)
 	r.patch(t, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q}]}}`, r.home))
-	await(t, "the first one installs again", func() bool { return read(t, r.client, soc) && mapping.InstalledIn(soc, r.home) })
-	await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.home, r.operator()) != nil })
+	apiserver.Await(t, "the first one installs again", func() bool { return read(t, r.client, soc) && mapping.InstalledIn(soc, r.home) })
+	apiserver.Await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.home, r.operator()) != nil })
 	rig.setAvailableOf(t, r.home, r.operator())
 	r.awaitCondition(t, soc, v2beta2.ConditionReady, v2beta2.ReasonSucceeded)
 }
@@ -333,11 +333,11 @@ func (r *running) expectConsentCounts(t *testing.T, soc *v2beta2.SubOperatorConf
 	t.Helper()
 	rig := &rig{server: r.server}
 	r.patch(t, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q},{"namespace":%q}]}}`, r.home, r.other))
-	await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.other, r.operator()) != nil })
+	apiserver.Await(t, "the operator is there", func() bool { return rig.deploymentOf(t, r.other, r.operator()) != nil })
 	rig.setAvailableOf(t, r.other, r.operator())
 	r.awaitCondition(t, soc, v2beta2.ConditionReady, v2beta2.ReasonSucceeded)
 	r.patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.other}}, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, mapping.AnnotationAllow))
-	await(t, "the operator is being removed", func() bool {
+	apiserver.Await(t, "the operator is being removed", func() bool {
 		deployment := rig.deploymentOf(t, r.other, r.operator())
 		return deployment != nil && deployment.DeletionTimestamp != nil
 	})
@@ -375,13 +375,13 @@ func (r *running) expectCatalog(t *testing.T, oc *v2beta2.OperatorCollection) {
 	needless.version, needless.more = "1.1.0", ""
 	r.patch(t, second, fmt.Sprintf(`{"spec":{"collectionURL":%q}}`, r.web.serve("/needless", needless.archive(t))))
 	r.awaitCondition(t, second, v2beta2.ConditionPublished, v2beta2.ReasonSucceeded)
-	await(t, "the CatalogSource has another content", func() bool {
+	apiserver.Await(t, "the CatalogSource has another content", func() bool {
 		return read(t, r.client, catalogSource) && catalogSource.Annotations["zoscb.ibm.com/catalog-digest"] != first
 	})
 	r.patch(t, second, `{"spec":{"deletionPolicy":"Orphan"}}`)
 	apiserver.Must(t, r.client.Delete(t.Context(), second))
 	r.awaitGone(t, second)
-	await(t, "the CatalogSource has the content from before", func() bool {
+	apiserver.Await(t, "the CatalogSource has the content from before", func() bool {
 		return read(t, r.client, catalogSource) && catalogSource.Annotations["zoscb.ibm.com/catalog-digest"] == first
 	})
 }
@@ -398,10 +398,10 @@ func (r *running) expectCounts(t *testing.T) {
 		apiserver.Must(t, r.client.Create(t.Context(), lease))
 	}
 	key := client.ObjectKey{Namespace: r.home, Name: r.operator()}
-	await(t, "the counts are known", func() bool { return r.counts.Of(key) != nil })
+	apiserver.Await(t, "the counts are known", func() bool { return r.counts.Of(key) != nil })
 	if r.counts.Of(client.ObjectKey{Namespace: r.home, Name: "of-nobody"}) != nil {
 		t.Error("the counts of nobody are known")
 	}
 	apiserver.Must(t, r.client.Delete(t.Context(), &coordinationv1.Lease{ObjectMeta: r.meta(r.operator())}))
-	await(t, "the counts are forgotten", func() bool { return r.counts.Of(key) == nil })
+	apiserver.Await(t, "the counts are forgotten", func() bool { return r.counts.Of(key) == nil })
 }

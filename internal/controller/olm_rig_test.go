@@ -4,17 +4,13 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/operator-framework/api/crds"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -51,25 +47,8 @@ func startOLM(shared *apiserver.Server) (*runtime.Scheme, error) {
 			return nil, err
 		}
 	}
-	ctx := context.Background() // They stay.
-	for _, definition := range []*apiextensionsv1.CustomResourceDefinition{
-		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorGroup(), crds.Subscription(), crds.OperatorCondition(),
-	} {
-		if err := shared.Client.Create(ctx, definition); err != nil {
-			return nil, err
-		}
-		for _, version := range definition.Spec.Versions {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(schema.GroupVersionKind{Group: definition.Spec.Group, Version: version.Name, Kind: definition.Spec.Names.ListKind})
-			err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-				return !version.Served || shared.Client.List(ctx, list) == nil, nil
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
-	return scheme, nil
+	return scheme, shared.CreateCRDs(context.Background(), // They stay.
+		crds.CatalogSource(), crds.ClusterServiceVersion(), crds.InstallPlan(), crds.OperatorGroup(), crds.Subscription(), crds.OperatorCondition())
 }
 
 func newOLMClient(t *testing.T, scheme *runtime.Scheme, config *rest.Config) client.WithWatch {
@@ -88,7 +67,7 @@ func newCluster(t *testing.T, c client.Client, config *rest.Config, catalogNames
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- cluster.Start(ctx) }()
-	await(t, "the manager has looked for OLM", cluster.Checked)
+	apiserver.Await(t, "the manager has looked for OLM", cluster.Checked)
 	if cluster.Available() {
 		apiserver.Must(t, <-ended)
 	}

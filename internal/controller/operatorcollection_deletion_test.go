@@ -117,7 +117,7 @@ func TestDeletionWaitsForCRDs(t *testing.T) {
 	i.becomes(t, v2beta2.ReasonTerminating, "waiting for SubOperatorConfigs to be removed")
 	i.becomes(t, v2beta2.ReasonTerminating, "waiting for CRDs to be removed: "+strings.ToLower(i.source.kind)+"s."+collection.Group)
 	i.write(t)
-	await(t, "it is gone", func() bool { return i.isGone(t) })
+	apiserver.Await(t, "it is gone", func() bool { return i.isGone(t) })
 	if i.definition(t, i.source.kind) != nil {
 		t.Error("the CRD is still there")
 	}
@@ -181,7 +181,7 @@ func TestDeletionAfterAFailure(t *testing.T) {
 				i.end(t, thing)
 			}
 			var err error
-			await(t, "it fails", func() bool {
+			apiserver.Await(t, "it fails", func() bool {
 				_, err = i.reconcile(t)
 				_, _ = i.definitions.Reconcile(t.Context(), i.id()) // It may fail, too.
 				return err != nil

@@ -216,7 +216,7 @@ func TestCopiesInOtherNamespaces(t *testing.T) {
 // awaitImportOf reconciles until an archive is imported.
 func (i *importer) awaitImportOf(t *testing.T, archive digest.Digest) *v2beta2.OperatorCollection {
 	t.Helper()
-	await(t, "the archive is imported", func() bool {
+	apiserver.Await(t, "the archive is imported", func() bool {
 		oc, err := i.reconcile(t)
 		apiserver.Must(t, err)
 		i.write(t)

@@ -12,17 +12,13 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -80,14 +76,7 @@ func startEnvironment(shared *apiserver.Server, things *collection.Collection) (
 	if err != nil {
 		return nil, err
 	}
-	if err := shared.Client.Create(ctx, crds[0]); err != nil {
-		return nil, err
-	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(schema.GroupVersionKind{Group: collection.Group, Version: things.APIVersion(), Kind: "ThingList"})
-	return source, wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
-		return shared.Client.List(ctx, list) == nil, nil
-	})
+	return source, shared.CreateCRDs(ctx, crds...)
 }
 
 // sharedGrants returns the grants that all tests share, with the CRD of the collection things served.

@@ -71,14 +71,14 @@ func TestTrustedAuthorities(t *testing.T) {
 		apiserver.Must(t, server.Client.Update(t.Context(), bundle))
 	}
 	write(second)
-	await(t, "the second authority is trusted", func() bool { return strings.Contains(trusted.PEM(), strings.TrimSpace(second)) })
+	apiserver.Await(t, "the second authority is trusted", func() bool { return strings.Contains(trusted.PEM(), strings.TrimSpace(second)) })
 	// One that cannot be used does not count, and is told.
 	write("nonsense")
 	if event := <-recorder.Events; !strings.Contains(event, "the authorities that were read before are still trusted") || !strings.Contains(trusted.PEM(), strings.TrimSpace(second)) {
 		t.Errorf("got %s, %q", event, trusted.PEM())
 	}
 	apiserver.Must(t, server.Client.Delete(t.Context(), bundle))
-	await(t, "no authority is trusted", func() bool { return trusted.PEM() == "" && trusted.Known() })
+	apiserver.Await(t, "no authority is trusted", func() bool { return trusted.PEM() == "" && trusted.Known() })
 	stop()
 	apiserver.Must(t, <-ended)
 }

@@ -279,7 +279,7 @@ func TestMeasureZosEndpoints(t *testing.T) {
 		system := state.Systems[server.address()]
 		system.Queue = []endpoint.Waiter{{Operator: "a/b", Since: time.Now()}}
 	})
-	await(t, "the cache of states has it", func() bool {
+	apiserver.Await(t, "the cache of states has it", func() bool {
 		measured, err := r.Measure(t.Context())
 		apiserver.Must(t, err)
 		for _, one := range measured {

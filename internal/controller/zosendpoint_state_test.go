@@ -184,7 +184,7 @@ func TestStateIsShared(t *testing.T) {
 	}
 
 	r.patch(t, "lpar2", `{"spec":{"securityDomain":"another"}}`)
-	await(t, "lpar2 has left the state", func() bool { // The cache of states follows.
+	apiserver.Await(t, "lpar2 has left the state", func() bool { // The cache of states follows.
 		_, _, err := r.reconcile(t, "lpar2")
 		apiserver.Must(t, err)
 		secret, _ := r.state(t, first)
@@ -197,7 +197,7 @@ func TestStateIsShared(t *testing.T) {
 	}
 	// The last one that leaves deletes it.
 	r.patch(t, "lpar1", `{"spec":{"securityDomain":"another"}}`)
-	await(t, "the state is gone", func() bool {
+	apiserver.Await(t, "the state is gone", func() bool {
 		_, _, err := r.reconcile(t, "lpar1")
 		apiserver.Must(t, err)
 		secret, _ := r.state(t, first)

@@ -7,14 +7,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -70,7 +68,7 @@ func newRig(t *testing.T, requireScoped bool) *rig {
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}},
 	}))
 	config := server.As(name)
-	await(t, "the manager's own rights", func() bool {
+	apiserver.Await(t, "the manager's own rights", func() bool {
 		return server.NewClient(t, config).List(t.Context(), &rbacv1.ClusterRoleList{}) == nil
 	})
 	mgr, err := ctrl.NewManager(config, ctrl.Options{Scheme: server.Scheme, Metrics: metrics.Options{BindAddress: "0"}})
@@ -103,15 +101,6 @@ func newRig(t *testing.T, requireScoped bool) *rig {
 	return r
 }
 
-// await waits until a condition is true: caches and the authorizer learn late of changes.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
 // grant makes a ClusterRole that grants a rule, with more annotations, and waits until the cache has it.
 func (r *rig) grant(t *testing.T, rule rbacv1.PolicyRule, annotations map[string]string) *rbacv1.ClusterRole {
 	t.Helper()
@@ -125,7 +114,7 @@ func (r *rig) grant(t *testing.T, rule rbacv1.PolicyRule, annotations map[string
 		role.Annotations[name] = value
 	}
 	apiserver.Must(t, r.server.Client.Create(t.Context(), role))
-	await(t, "the cache has a grant", func() bool { return r.cached(t, role) == nil })
+	apiserver.Await(t, "the cache has a grant", func() bool { return r.cached(t, role) == nil })
 	return role
 }
 
@@ -139,7 +128,7 @@ func (r *rig) cached(t *testing.T, role *rbacv1.ClusterRole) error {
 func (r *rig) remove(t *testing.T, role *rbacv1.ClusterRole) {
 	t.Helper()
 	apiserver.Must(t, r.server.Client.Delete(t.Context(), role))
-	await(t, "the cache has no grant", func() bool { return r.cached(t, role) != nil })
+	apiserver.Await(t, "the cache has no grant", func() bool { return r.cached(t, role) != nil })
 }
 
 // asks are a role in a namespace, or cluster-wide, with rules.
@@ -230,7 +219,7 @@ func TestGrantsForAllCollections(t *testing.T) {
 	_, err := lenient.Check(t.Context(), lenient.of, asked)
 	expectMissing(t, err, "configmaps")
 	apiserver.Must(t, lenient.server.Client.Create(t.Context(), shared))
-	await(t, "the shared grants count", func() bool {
+	apiserver.Await(t, "the shared grants count", func() bool {
 		warnings, err := lenient.Check(t.Context(), lenient.of, asked)
 		return err == nil && len(warnings) == 1 && strings.Contains(warnings[0], "configmaps")
 	})
@@ -247,7 +236,7 @@ func TestChecksAreRemembered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)
 	role, asked := r.grant(t, jobs, nil), asks(r.home, jobs)
-	await(t, "a check makes no request", func() bool {
+	apiserver.Await(t, "a check makes no request", func() bool {
 		before := r.requests.Load()
 		if _, err := r.Check(t.Context(), r.of, asked); err != nil {
 			t.Fatal(err)

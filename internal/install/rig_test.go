@@ -61,9 +61,7 @@ var environment struct {
 func startEnvironment(shared *apiserver.Server) (*grants.Source, error) {
 	ctx := context.Background() // It ends with the tests.
 	crds, err := render.CRDs(things(), collection.Group)
-	for _, crd := range crds {
-		err = errors.Join(err, shared.Client.Create(ctx, crd))
-	}
+	err = errors.Join(err, shared.CreateCRDs(ctx, crds...))
 	mgr, managerErr := ctrl.NewManager(shared.Config, ctrl.Options{Scheme: shared.Scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err := errors.Join(err, managerErr); err != nil {
 		return nil, err

@@ -130,6 +130,28 @@ func Must(t testing.TB, err error) {
 	}
 }
 
+// Await waits until something is so: caches and the authorizer learn late of changes.
+func Await(t testing.TB, what string, is func() bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return is(), nil })
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+// CreateCRDs creates CRDs, and waits until the API server serves their kinds.
+func (s *Server) CreateCRDs(ctx context.Context, crds ...*apiextensionsv1.CustomResourceDefinition) error {
+	for _, crd := range crds {
+		if err := s.Client.Create(ctx, crd); err != nil {
+			return err
+		}
+		if err := s.awaitServed(ctx, crd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // NewClient returns a client without a cache.
 func (s *Server) NewClient(t testing.TB, config *rest.Config) client.WithWatch {
 	t.Helper()
@@ -201,7 +223,13 @@ func (s *Server) applyDocument(ctx context.Context, document string) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
 		return err
 	}
-	for _, version := range crd.Spec.Versions { // The CRD says before that it is established.
+	return s.awaitServed(ctx, crd)
+}
+
+// awaitServed waits until the API server serves the versions of a CRD, a moment after the CRD says that it is established.
+func (s *Server) awaitServed(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) error {
+	var err error
+	for _, version := range crd.Spec.Versions {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.ListKind})
 		err = errors.Join(err, wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {

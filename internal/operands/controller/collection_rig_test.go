@@ -13,6 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 const (
@@ -41,7 +42,7 @@ func toolsOf(t *testing.T, r *rig) *tools {
 	s := &tools{rig: r, oc: &v2beta2.OperatorCollection{}, soc: &v2beta2.SubOperatorConfig{}, registry: &v1alpha1.OperandRegistry{}, config: &v1alpha1.OperandConfig{}}
 	r.create(t, s.oc, r.home, "oc", "{}")
 	s.oc.Status.Collection = &v2beta2.ImportedCollection{Domain: "tests", Name: "files", Version: "1.0.0", APIVersion: "suboperator.zoscb.ibm.com/v1", Kinds: []string{"DataFile"}}
-	must(t, r.server.Client.Status().Update(t.Context(), s.oc))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), s.oc))
 	r.create(t, s.soc, r.home, "soc", "{spec: {operatorCollection: oc}}")
 	r.create(t, s.registry, r.home, "tools", "{spec: {operators: [{name: files, collection: {name: oc}, scope: public}]}}")
 	r.create(t, s.config, r.home, "tools", "{spec: {services: [{name: files, spec: {dataFile: {zosendpoint: lpar1, size: 5, note: a}}}]}}")
@@ -76,14 +77,14 @@ func (s *tools) report(t *testing.T, installations ...v2beta2.InstallationStatus
 	t.Helper()
 	s.mapped(t)
 	s.soc.Status.Installations = installations
-	must(t, s.server.Client.Status().Update(t.Context(), s.soc))
+	apiserver.Must(t, s.server.Client.Status().Update(t.Context(), s.soc))
 }
 
 // mapped returns the namespaces that the SubOperatorConfig maps, sorted.
 func (s *tools) mapped(t *testing.T) []string {
 	t.Helper()
 	*s.soc = v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: s.home, Name: "soc"}}
-	must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.soc), s.soc))
+	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.soc), s.soc))
 	var namespaces []string
 	for _, m := range s.soc.Spec.Mapping {
 		namespaces = append(namespaces, m.Namespace)
@@ -112,7 +113,7 @@ func (s *tools) running(t *testing.T, namespace, name string, wanted ...string) 
 func (s *tools) run(t *testing.T, request *v1alpha1.OperandRequest) {
 	t.Helper()
 	_, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.manage(t)
 	s.runs(t, request)
 	s.writes.Take()
@@ -129,19 +130,19 @@ func dataFile(namespace, name string) *unstructured.Unstructured {
 // specOf reads an object, and returns its spec.
 func (r *rig) specOf(t *testing.T, object *unstructured.Unstructured) map[string]any {
 	t.Helper()
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 	spec, _, err := unstructured.NestedMap(object.Object, "spec")
-	must(t, err)
+	apiserver.Must(t, err)
 	return spec
 }
 
 // reports writes a condition into the status of a resource, as its operator does.
 func (r *rig) reports(t *testing.T, object *unstructured.Unstructured, condition, state, message string) {
 	t.Helper()
-	must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 	var status map[string]any
-	must(t, yaml.Unmarshal(fmt.Appendf(nil, "{observedGeneration: %d, conditions: [{type: %s, status: %q, reason: Said, message: %q, lastTransitionTime: \"2026-01-01T00:00:00Z\"}]}",
+	apiserver.Must(t, yaml.Unmarshal(fmt.Appendf(nil, "{observedGeneration: %d, conditions: [{type: %s, status: %q, reason: Said, message: %q, lastTransitionTime: \"2026-01-01T00:00:00Z\"}]}",
 		object.GetGeneration(), condition, state, message), &status))
 	object.Object["status"] = status
-	must(t, r.server.Client.Status().Update(t.Context(), object))
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), object))
 }

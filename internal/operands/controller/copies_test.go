@@ -11,6 +11,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // withBindings gives the requesters of the operand files a Secret and more.
@@ -81,7 +82,7 @@ func TestCopyIsShared(t *testing.T) {
 	s.expectSecret(t, team, "info-admin", "first")
 	s.delete(t, second)
 	_, err := s.reconcile(t, second)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.manage(t)
 	s.ends(t, second)
 	s.expectSecret(t, team, "info-admin", "")
@@ -101,7 +102,7 @@ func TestCopyOfWhatCannotBeCopied(t *testing.T) {
 			s.create(t, &corev1.Service{}, s.home, "files", "{spec: {ports: [{port: 8081}]}}")
 			request := s.request(t, s.home, "request", files)
 			_, err := s.reconcile(t, request)
-			must(t, err)
+			apiserver.Must(t, err)
 			s.manage(t)
 			s.fails(t, request, test.reason, test.text)
 			if writes := append(ofObjects(s.writes.Take(), "/secrets"), ofObjects(inventoryOf(request), "Binding")...); len(writes) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestRequestIsDeletedResourcesFirst(t *testing.T) {
@@ -23,7 +24,7 @@ func TestRequestIsDeletedResourcesFirst(t *testing.T) {
 	team := s.newTeam(t)
 	request := s.running(t, team, "request", own)
 	theirs := dataFile(team, "theirs")
-	must(t, s.server.Client.Create(t.Context(), theirs))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), theirs))
 	s.hold(t, dataFile(team, "own"))
 	s.delete(t, request)
 	for range 2 {
@@ -47,7 +48,7 @@ func TestRequestIsDeletedResourcesFirst(t *testing.T) {
 func TestUsersInAnotherNamespace(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.newTeam(t), "request", files)
-	must(t, s.server.Client.Create(t.Context(), dataFile(s.home, "theirs")))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), dataFile(s.home, "theirs")))
 	s.delete(t, request)
 	s.fails(t, request, v1alpha1.ReasonRemovalWaiting, fmt.Sprintf("waiting for 1 of kind DataFile in namespace %q", s.home))
 	s.expectMapped(t, s.home)
@@ -67,7 +68,7 @@ func TestResourcesAreDeletedInReverseOrder(t *testing.T) {
 	}
 	s.release(t, s.shared())
 	_, err := s.reconcile(t, request)
-	if must(t, err); s.exists(t, secret) {
+	if apiserver.Must(t, err); s.exists(t, secret) {
 		t.Error("the Secret remains")
 	}
 }
@@ -100,7 +101,7 @@ func TestSharedResourceIsHandedOver(t *testing.T) {
 		delete(s.failures, what)
 	}
 	s.ends(t, first)
-	must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(second), second))
+	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(second), second))
 	want := []string{fmt.Sprintf("Config DataFile %s/files", s.home), fmt.Sprintf("Operator SubOperatorConfig %s/soc for %s", s.home, s.home)}
 	if got := slices.Sorted(slices.Values(inventoryOf(second))); !slices.Equal(got, want) || !slices.Contains(second.Finalizers, v1alpha1.FinalizerRequest) {
 		t.Errorf("the inventory is %q, the finalizers are %q", got, second.Finalizers)
@@ -111,7 +112,7 @@ func TestSharedResourceIsHandedOver(t *testing.T) {
 	s.expectMapped(t, s.home)
 	s.delete(t, second)
 	_, err := s.reconcile(t, second)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.manage(t)
 	s.ends(t, second)
 	if s.expectMapped(t); s.exists(t, s.shared()) {
@@ -136,7 +137,7 @@ func TestWhatAUserKeeps(t *testing.T) {
 			test.keep(t, s)
 			s.delete(t, request)
 			_, err := s.reconcile(t, request)
-			must(t, err)
+			apiserver.Must(t, err)
 			if own, shared := s.exists(t, dataFile(s.home, "own")), s.exists(t, s.shared()); own != test.own || shared != test.shared {
 				t.Errorf("the resource of the request exists: %t, that of the OperandConfig: %t", own, shared)
 			}
@@ -169,7 +170,7 @@ func TestNothingIsRemovedBecauseTheCacheIsBehind(t *testing.T) {
 	delete(s.failures, "list OperandConfig")
 	s.patch(t, s.config, "{spec: {services: []}}")
 	_, err := s.reconcile(t, request)
-	if must(t, err); s.exists(t, s.shared()) {
+	if apiserver.Must(t, err); s.exists(t, s.shared()) {
 		t.Error("it remains")
 	}
 }
@@ -186,7 +187,7 @@ func TestDeletedResourceIsReplaced(t *testing.T) {
 	s.fails(t, request, v1alpha1.ReasonRemovalWaiting, `/files"`)
 	s.expectSize(t, 1)
 	_, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.expectSize(t, 1)
 }
 
@@ -208,7 +209,7 @@ func TestErrorsOfRemoval(t *testing.T) {
 			expectReady(t, request, metav1.ConditionFalse, v2beta2.ReasonUnexpectedError, text)
 			delete(s.failures, what)
 			_, err := s.reconcile(t, request)
-			must(t, err)
+			apiserver.Must(t, err)
 			s.manage(t)
 			s.ends(t, request)
 		})
@@ -250,7 +251,7 @@ func TestOperatorIsNotWaitedFor(t *testing.T) {
 
 	s = newTools(t)
 	request = s.running(t, s.home, "request", own)
-	must(t, s.server.Client.Create(t.Context(), dataFile(s.home, "theirs")))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), dataFile(s.home, "theirs")))
 	s.delete(t, s.oc)
 	s.delete(t, request)
 	s.fails(t, request, v1alpha1.ReasonRemovalWaiting, "to end")
@@ -272,26 +273,26 @@ func TestVersionIsNotServed(t *testing.T) {
 		Group: "copies.example", Scope: apiextensionsv1.NamespaceScoped, Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", true)},
 		Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "filecopys", Singular: "filecopy", Kind: "FileCopy", ListKind: "FileCopyList"}, // Not English.
 	}}
-	must(t, s.server.Client.Create(t.Context(), crd))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), crd))
 	list := instance("copies.example/v1", "FileCopy", s.home, "none")
-	await(t, "v1 is served", func() bool {
+	apiserver.Await(t, "v1 is served", func() bool {
 		return isMissing(s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(list), list))
 	})
 	s.provide(t, "{apiVersion: copies.example/v1, kind: FileCopy, name: report}")
 	request := s.running(t, s.home, "request", files)
-	must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
+	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(crd), crd))
 	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{version("v1", false), version("v2", true)}
-	must(t, s.server.Client.Update(t.Context(), crd))
+	apiserver.Must(t, s.server.Client.Update(t.Context(), crd))
 	report := instance("copies.example/v2", "FileCopy", s.home, "report")
-	await(t, "v2 is served", func() bool {
+	apiserver.Await(t, "v2 is served", func() bool {
 		return s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(report), report) == nil
 	})
-	await(t, "v1 is not served", func() bool {
+	apiserver.Await(t, "v1 is not served", func() bool {
 		return !isMissing(s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(list), list))
 	})
 	s.delete(t, request)
 	_, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	if s.exists(t, report) {
 		t.Error("it remains")
 	}

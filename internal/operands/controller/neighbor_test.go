@@ -15,12 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	operands "github.com/collection-operator/collection-operator/internal/operands/controller"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestNeighbors(t *testing.T) {
 	r := newRig(t)
 	ctx := ofTestContext(t)
-	must(t, operands.CheckNeighbors(ctx, r.Reader))
+	apiserver.Must(t, operands.CheckNeighbors(ctx, r.Reader))
 	unlabeled := interceptor.NewClient(r.server.Client, interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 			err := c.Get(ctx, key, object, options...)

@@ -13,6 +13,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	operands "github.com/collection-operator/collection-operator/internal/operands/controller"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // theirs is a resource that somebody else has created, with size 1 and this annotation.
@@ -21,7 +22,7 @@ func (s *tools) theirs(t *testing.T, annotation string) {
 	object := s.shared()
 	object.Object["spec"] = map[string]any{"size": int64(1)}
 	object.SetAnnotations(map[string]string{v1alpha1.AnnotationOperand: annotation})
-	must(t, s.server.Client.Create(t.Context(), object))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), object))
 }
 
 func (s *tools) expectSize(t *testing.T, want int64) {
@@ -81,10 +82,10 @@ func TestResourceIsReplaced(t *testing.T) {
 	s.configure(t, "{size: 6}")
 	s.before["apply DataFile"] = func() {
 		s.delete(t, s.shared())
-		must(t, s.server.Client.Create(t.Context(), s.shared()))
+		apiserver.Must(t, s.server.Client.Create(t.Context(), s.shared()))
 	}
 	_, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	live := s.shared()
 	if spec := s.specOf(t, live); len(spec)+len(live.GetLabels())+len(live.GetAnnotations()) > 0 {
 		t.Errorf("it has become %v", live.Object)
@@ -105,13 +106,13 @@ func TestResourceIsHandedOver(t *testing.T) {
 	s.fails(t, request, v2beta2.ReasonForeignObject, "")
 	handed := s.shared()
 	handed.SetAnnotations(map[string]string{v1alpha1.AnnotationOperand: s.home + "/tools/files"})
-	must(t, s.server.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(handed), client.FieldOwner(operands.FieldOwner), client.ForceOwnership))
+	apiserver.Must(t, s.server.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(handed), client.FieldOwner(operands.FieldOwner), client.ForceOwnership))
 	s.manage(t)
 	s.configure(t, "{size: 1}")
 	s.runs(t, request)
 	s.delete(t, request)
 	_, err := s.reconcile(t, request)
-	if must(t, err); s.exists(t, s.shared()) {
+	if apiserver.Must(t, err); s.exists(t, s.shared()) {
 		t.Error("it remains")
 	}
 }
@@ -282,7 +283,7 @@ func TestResourceThatIsOnlyCreated(t *testing.T) {
 	}
 	s.delete(t, request)
 	_, err := s.reconcile(t, request)
-	if must(t, err); s.exists(t, created) {
+	if apiserver.Must(t, err); s.exists(t, created) {
 		t.Error("it remains")
 	}
 }

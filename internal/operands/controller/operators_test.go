@@ -14,6 +14,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/intervals"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestWhichSubOperatorConfigServes(t *testing.T) {
@@ -47,7 +48,7 @@ func TestMappingOfSomebodyElse(t *testing.T) {
 	theirs := &v2beta2.SubOperatorConfig{}
 	s.create(t, theirs, s.home, "zoc", fmt.Sprintf("{spec: {operatorCollection: oc, mapping: [{namespace: %s}]}}", s.home))
 	theirs.Status.Installations = []v2beta2.InstallationStatus{{Namespace: s.home, Digest: "sha256:1", Ready: true}}
-	must(t, s.server.Client.Status().Update(t.Context(), theirs))
+	apiserver.Must(t, s.server.Client.Status().Update(t.Context(), theirs))
 	request := s.request(t, s.home, "request", files)
 	s.runs(t, request)
 	if got := inventoryOf(request); !slices.Equal(got, []string{fmt.Sprintf("Config DataFile %s/files", s.home)}) {
@@ -67,7 +68,7 @@ func TestMappingThatOthersShare(t *testing.T) {
 	request := s.running(t, s.home, "request", own)
 	shared := instance(v2beta2.GroupVersion.String(), "SubOperatorConfig", s.home, "soc")
 	shared.Object["spec"] = map[string]any{"operatorCollection": "oc", "mapping": []any{map[string]any{"namespace": s.home}}}
-	must(t, s.server.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(shared), client.FieldOwner("gitops"), client.ForceOwnership))
+	apiserver.Must(t, s.server.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(shared), client.FieldOwner("gitops"), client.ForceOwnership))
 	s.delete(t, request)
 	if s.ends(t, request); s.exists(t, dataFile(s.home, "own")) {
 		t.Error("the resource remains")
@@ -171,7 +172,7 @@ func TestPhasesOfOperators(t *testing.T) {
 				test.installation.Namespace, test.installation.Digest = s.home, "sha256:1"
 				s.soc.Status.Installations = []v2beta2.InstallationStatus{test.installation}
 			}
-			must(t, s.server.Client.Status().Update(t.Context(), s.soc))
+			apiserver.Must(t, s.server.Client.Status().Update(t.Context(), s.soc))
 			s.fails(t, request, test.reason, test.text)
 			if phase := request.Status.Members[0].Phase.OperatorPhase; phase != test.phase {
 				t.Errorf("the operator is %s, want %s", phase, test.phase)
@@ -205,7 +206,7 @@ func TestMappingThatSomebodyHasChanged(t *testing.T) {
 	request := s.running(t, s.home, "request", files)
 	s.patch(t, s.soc, fmt.Sprintf("{spec: {mapping: [{namespace: %s, zosendpoints: [{name: lpar1, credentialName: theirs}]}]}}", s.home))
 	result, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	expectReady(t, request, metav1.ConditionFalse, v1alpha1.ReasonFieldConflict,
 		fmt.Sprintf(`SubOperatorConfig "%s/soc": others have set .spec.mapping[namespace=%q].zosendpoints[name="lpar1"].credentialName`, s.home, s.home))
 	if s.mapped(t); (*s.soc.Spec.Mapping[0].ZosEndpoints)[0].CredentialName != "theirs" || result.RequeueAfter != intervals.Missing {

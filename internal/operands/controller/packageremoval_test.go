@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // deletions returns the kinds of what was deleted, in this order.
@@ -39,7 +40,7 @@ func TestPackageIsRemovedInOrder(t *testing.T) {
 	s := newCI(t)
 	request := s.running(t, s.home, "request", jenkins)
 	theirs := s.instance(s.home, "theirs")
-	must(t, s.server.Client.Create(t.Context(), theirs))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), theirs))
 	s.hold(t, s.example())
 	s.hold(t, s.subscription)
 	s.delete(t, request)
@@ -118,7 +119,7 @@ func TestPackageThatOthersUse(t *testing.T) {
 		"the version was installed again": {func(t *testing.T, s *ci) {
 			s.delete(t, s.subscription, s.csv)
 			s.csv.UID, s.csv.ResourceVersion = "", ""
-			must(t, s.server.Client.Create(t.Context(), s.csv))
+			apiserver.Must(t, s.server.Client.Create(t.Context(), s.csv))
 		}, "jenkinses"},
 	} {
 		t.Run(name, func(t *testing.T) {

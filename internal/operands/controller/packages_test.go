@@ -20,6 +20,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 const (
@@ -57,7 +58,7 @@ func (s *ci) offer(t *testing.T, name, catalog, in string) {
 	t.Helper()
 	manifest := instance("packages.operators.coreos.com/v1", "PackageManifest", s.home, name)
 	manifest.SetLabels(map[string]string{"catalog": catalog, "catalog-namespace": in})
-	must(t, s.server.Client.Create(t.Context(), manifest))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), manifest))
 }
 
 // installs plays the part of OLM, which has installed a version for the Subscription.
@@ -70,8 +71,8 @@ func (s *ci) installs(t *testing.T, version string, phase operatorsv1alpha1.Clus
 	s.csv.Spec.InstallStrategy.StrategyName = operatorsv1alpha1.InstallStrategyNameDeployment
 	s.csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs = []operatorsv1alpha1.StrategyDeploymentSpec{}
 	s.csv.Spec.CustomResourceDefinitions.Owned = []operatorsv1alpha1.CRDDescription{{Name: "jenkinses.jenkins.example", Version: "v1", Kind: "Jenkins"}, {Name: "worlds.jenkins.example", Version: "v1", Kind: "World"}}
-	must(t, yaml.Unmarshal([]byte(version), &s.csv.Spec.Version))
-	must(t, s.server.Client.Create(t.Context(), s.csv))
+	apiserver.Must(t, yaml.Unmarshal([]byte(version), &s.csv.Spec.Version))
+	apiserver.Must(t, s.server.Client.Create(t.Context(), s.csv))
 	s.reportsPhase(t, phase)
 	s.subscribed(t, func(status *operatorsv1alpha1.SubscriptionStatus) {
 		status.InstalledCSV, status.CurrentCSV = s.csv.Name, s.csv.Name
@@ -80,18 +81,18 @@ func (s *ci) installs(t *testing.T, version string, phase operatorsv1alpha1.Clus
 
 func (s *ci) reportsPhase(t *testing.T, phase operatorsv1alpha1.ClusterServiceVersionPhase) {
 	t.Helper()
-	must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.csv), s.csv))
+	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.csv), s.csv))
 	s.csv.Status.Phase, s.csv.Status.Message = phase, "said by OLM"
-	must(t, s.server.Client.Status().Update(t.Context(), s.csv))
+	apiserver.Must(t, s.server.Client.Status().Update(t.Context(), s.csv))
 }
 
 // subscribed changes the status of the Subscription.
 func (s *ci) subscribed(t *testing.T, change func(*operatorsv1alpha1.SubscriptionStatus)) {
 	t.Helper()
-	must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.subscription), s.subscription))
+	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.subscription), s.subscription))
 	s.subscription.Status.LastUpdated = metav1.Now()
 	change(&s.subscription.Status)
-	must(t, s.server.Client.Status().Update(t.Context(), s.subscription))
+	apiserver.Must(t, s.server.Client.Status().Update(t.Context(), s.subscription))
 }
 
 // running returns a request whose operator and resources run.

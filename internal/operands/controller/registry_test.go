@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/intervals"
 	operands "github.com/collection-operator/collection-operator/internal/operands/controller"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // reportRegistry reconciles the OperandRegistry tools, and reads it and its OperandConfig again.
@@ -23,8 +24,8 @@ func (s *tools) reportRegistry(t *testing.T) (ctrl.Result, error) {
 	t.Helper()
 	result, err := (&operands.RegistryReconciler{Client: s.Client}).Reconcile(ofTestContext(t), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s.config)})
 	*s.registry, *s.config = v1alpha1.OperandRegistry{ObjectMeta: keyOf(s.registry)}, v1alpha1.OperandConfig{ObjectMeta: keyOf(s.config)}
-	must(t, client.IgnoreNotFound(s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.registry), s.registry)))
-	must(t, client.IgnoreNotFound(s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.config), s.config)))
+	apiserver.Must(t, client.IgnoreNotFound(s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.registry), s.registry)))
+	apiserver.Must(t, client.IgnoreNotFound(s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(s.config), s.config)))
 	return result, err
 }
 
@@ -36,7 +37,7 @@ func keyOf(of client.Object) metav1.ObjectMeta {
 func (s *tools) expectStatus(t *testing.T, registry, config, resource string) {
 	t.Helper()
 	_, err := s.reportRegistry(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	if s.registry.Status.Phase != registry || s.config.Status.Phase != config || s.config.Status.ServiceStatus["files"].CustomResourceStatus["dataFile"] != resource {
 		t.Errorf("got %+v and %+v", s.registry.Status, s.config.Status)
 	}
@@ -95,11 +96,11 @@ func TestRegistryThatGoes(t *testing.T) {
 	s.delete(t, s.registry, s.config)
 	s.writes.Take()
 	_, err := s.reportRegistry(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.release(t, s.registry)
 	s.release(t, s.config)
 	_, err = s.reportRegistry(t)
-	must(t, err)
+	apiserver.Must(t, err)
 	if writes := s.writes.Take(); len(writes) > 0 {
 		t.Errorf("it writes %q", writes)
 	}
@@ -123,12 +124,12 @@ func TestErrorsOfARegistry(t *testing.T) {
 			}
 			s.failures[what] = apierrors.NewConflict(schema.GroupResource{}, "a", errAway)
 			result, err := s.reportRegistry(t)
-			if must(t, err); result.RequeueAfter != intervals.Conflict {
+			if apiserver.Must(t, err); result.RequeueAfter != intervals.Conflict {
 				t.Errorf("again after %s", result.RequeueAfter)
 			}
 			s.failures[what] = apierrors.NewNotFound(schema.GroupResource{}, "a")
 			_, err = s.reportRegistry(t)
-			must(t, err)
+			apiserver.Must(t, err)
 		})
 	}
 }
@@ -142,7 +143,7 @@ func TestStatusOfAnOperandBindInfo(t *testing.T) {
 	expect := func(info *v1alpha1.OperandBindInfo, phase string, namespaces int) {
 		t.Helper()
 		_, err := s.reportRegistry(t)
-		must(t, err)
+		apiserver.Must(t, err)
 		if s.exists(t, info); info.Status.Phase != phase || len(info.Status.RequestNamespaces) != namespaces || info.Status.ObservedGeneration != info.Generation {
 			t.Errorf("got %+v", info.Status)
 		}
@@ -159,7 +160,7 @@ func TestStatusOfAnOperandBindInfo(t *testing.T) {
 	s.running(t, s.home, "inside", files)
 	expect(info, v1alpha1.BindInfoCompleted, 1)
 	s.expectSecret(t, team, "info-admin", "first")
-	must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(source), &corev1.Secret{}))
+	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(source), &corev1.Secret{}))
 }
 
 // The finalizer of the Operand Deployment Lifecycle Manager would keep an OperandBindInfo for ever.
@@ -170,8 +171,8 @@ func TestFinalizerOfAnOperandBindInfo(t *testing.T) {
 	s.delete(t, info)
 	for range 2 {
 		_, err := s.reportRegistry(t)
-		must(t, err)
-		must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(info), info))
+		apiserver.Must(t, err)
+		apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(info), info))
 		if len(info.Finalizers) != 1 || info.Status.Phase != "" {
 			t.Errorf("finalizers %q, status %+v", info.Finalizers, info.Status)
 		}
@@ -183,7 +184,7 @@ func TestStatusOfTheConfigOfAPackage(t *testing.T) {
 	s := newCI(t)
 	s.running(t, s.home, "request", jenkins)
 	_, err := (&operands.RegistryReconciler{Client: s.Client}).Reconcile(ofTestContext(t), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(s.config)})
-	must(t, err)
+	apiserver.Must(t, err)
 	if s.exists(t, s.config); s.config.Status.Phase != v1alpha1.ConfigRunning || len(s.config.Status.ServiceStatus["jenkins"].CustomResourceStatus) != 1 {
 		t.Errorf("got %+v", s.config.Status)
 	}
@@ -193,7 +194,7 @@ func TestDefaults(t *testing.T) {
 	s := newRig(t)
 	defaults := &operands.Defaults{Client: s.server.NewClient(t, s.writes.Of(s.server.Config)), Namespace: s.home}
 	for _, want := range []int{2, 0} {
-		must(t, defaults.Start(t.Context()))
+		apiserver.Must(t, defaults.Start(t.Context()))
 		if writes := s.writes.Take(); len(writes) != want {
 			t.Errorf("it writes %q", writes)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/intervals"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestRequestBringsOperatorAndResources(t *testing.T) {
@@ -82,7 +83,7 @@ func TestNothingIsWrittenWhileNothingChanges(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.home, "request", files, own)
 	result, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	if writes := s.writes.Take(); len(writes) > 0 {
 		t.Errorf("it writes %q", writes)
 	}
@@ -97,7 +98,7 @@ func TestRequestThatIsNotOurs(t *testing.T) {
 	s.hold(t, request)
 	s.delete(t, request)
 	_, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.release(t, request)
 	s.ends(t, request)
 	s.failures["get OperandRequest"] = errAway
@@ -182,7 +183,7 @@ func TestErrorsOfSteps(t *testing.T) {
 			s.failures[what] = errAway
 			_, err := s.reconcile(t, request)
 			if test.text == "" {
-				must(t, err)
+				apiserver.Must(t, err)
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), test.text) {
@@ -222,7 +223,7 @@ func TestRequestChangesMeanwhile(t *testing.T) {
 	s.reports(t, s.shared(), "Ready", "False", "not yet")
 	s.before["status OperandRequest"] = func() { s.wants(t, request.DeepCopy(), files, own) }
 	result, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	if result.RequeueAfter != intervals.Conflict || len(request.Spec.Requests[0].Operands) != 2 {
 		t.Errorf("again after %s, %+v", result.RequeueAfter, request.Spec)
 	}
@@ -273,7 +274,7 @@ func TestProblemsOfWhatIsNamed(t *testing.T) {
 		"no OperatorCollection": {func(t *testing.T, s *tools) { s.delete(t, s.oc) }, v2beta2.ReasonCollectionNotFound, "does not exist", v1alpha1.OperatorFailed},
 		"an OperatorCollection that is not imported": {func(t *testing.T, s *tools) {
 			s.oc.Status.Collection = nil
-			must(t, s.server.Client.Status().Update(t.Context(), s.oc))
+			apiserver.Must(t, s.server.Client.Status().Update(t.Context(), s.oc))
 		}, v2beta2.ReasonCollectionNotImported, "is not imported yet", v1alpha1.OperatorInstalling},
 		"a mistake in the OperandConfig": {func(t *testing.T, s *tools) {
 			s.patch(t, s.config, "{spec: {services: [{name: files, spec: {misspelt: {}}}]}}")
@@ -300,7 +301,7 @@ func TestProblemsOfWhatIsNamed(t *testing.T) {
 				return
 			}
 			_, err := s.reconcile(t, request)
-			must(t, err)
+			apiserver.Must(t, err)
 			s.manage(t)
 			s.ends(t, request)
 			if s.exists(t, s.shared()) || s.exists(t, dataFile(s.home, "own")) {

@@ -9,13 +9,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/operator-framework/api/crds"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -46,13 +43,6 @@ var account = types.NamespacedName{Namespace: "collection-operator-system", Name
 
 var errAway = errors.New("the API server is away")
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 var environment struct {
 	sync.Once
 	err error
@@ -65,17 +55,7 @@ func startEnvironment(t *testing.T, shared *apiserver.Server) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: account.Namespace}}
 	err := errors.Join(operatorsv1alpha1.AddToScheme(shared.Scheme), operatorsv1.AddToScheme(shared.Scheme), shared.Client.Create(t.Context(), namespace))
 	shared.Apply(t, "config/components/operands/crd/*.yaml", "internal/operands/controller/testdata/crds.yaml", "config/components/operands/role.yaml")
-	for _, crd := range []*apiextensionsv1.CustomResourceDefinition{crds.ClusterServiceVersion(), crds.OperatorGroup(), crds.Subscription()} {
-		err = errors.Join(err, shared.Client.Create(t.Context(), crd))
-		for _, version := range crd.Spec.Versions {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.ListKind})
-			err = errors.Join(err, wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {
-				return !version.Served || shared.Client.List(ctx, list, client.Limit(1)) == nil, nil
-			}))
-		}
-	}
-	return err
+	return errors.Join(err, shared.CreateCRDs(t.Context(), crds.ClusterServiceVersion(), crds.OperatorGroup(), crds.Subscription()))
 }
 
 // rig is a RequestReconciler, and what it needs. A test calls Reconcile. Requests of that, and only those, fail as failures says, by "VERB
@@ -113,7 +93,7 @@ func ofTestContext(t *testing.T) context.Context {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	r := prepareRig(t)
-	must(t, r.SetupWithManager(&unwatched{r.newManager(t)}))
+	apiserver.Must(t, r.SetupWithManager(&unwatched{r.newManager(t)}))
 	return r
 }
 
@@ -122,15 +102,15 @@ func prepareRig(t *testing.T) *rig {
 	t.Helper()
 	shared := apiserver.Shared(t)
 	environment.Do(func() { environment.err = startEnvironment(t, shared) })
-	must(t, environment.err)
+	apiserver.Must(t, environment.err)
 	recorder := events.NewFakeRecorder(1000)
 	r := &rig{
 		server: shared, home: shared.Namespace(t), events: recorder.Events, cached: func(client.ObjectList) {}, listed: func(client.ObjectList) {},
 		failures: map[string]error{}, before: map[string]func(){}, asked: map[types.NamespacedName]int{},
 	}
-	t.Cleanup(func() { must(t, r.clean(context.Background())) })
+	t.Cleanup(func() { apiserver.Must(t, r.clean(context.Background())) })
 	c, err := client.NewWithWatch(r.writes.Of(shared.Config), client.Options{Scheme: shared.Scheme, Mapper: shared.Client.RESTMapper()})
-	must(t, err)
+	apiserver.Must(t, err)
 	r.RequestReconciler = &operands.RequestReconciler{
 		Client: r.client(c), Reader: r.reader(shared.Client), Recorder: recorder, Account: account,
 		GlobalNamespace: r.home,
@@ -166,7 +146,7 @@ func (r *rig) newManager(t *testing.T) ctrl.Manager {
 		Scheme: r.server.Scheme, MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return r.server.Client.RESTMapper(), nil },
 		Metrics: metrics.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})
-	must(t, err)
+	apiserver.Must(t, err)
 	return mgr
 }
 
@@ -265,7 +245,7 @@ func (r *rig) reconcile(t *testing.T, request *v1alpha1.OperandRequest) (ctrl.Re
 	key := client.ObjectKeyFromObject(request)
 	result, err := r.Reconcile(ofTestContext(t), ctrl.Request{NamespacedName: key})
 	*request = v1alpha1.OperandRequest{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	must(t, client.IgnoreNotFound(r.server.Client.Get(t.Context(), key, request)))
+	apiserver.Must(t, client.IgnoreNotFound(r.server.Client.Get(t.Context(), key, request)))
 	return result, err
 }
 
@@ -273,7 +253,7 @@ func (r *rig) reconcile(t *testing.T, request *v1alpha1.OperandRequest) (ctrl.Re
 func (r *rig) fails(t *testing.T, request *v1alpha1.OperandRequest, reason, text string) {
 	t.Helper()
 	_, err := r.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	expectReady(t, request, metav1.ConditionFalse, reason, text)
 }
 
@@ -281,7 +261,7 @@ func (r *rig) fails(t *testing.T, request *v1alpha1.OperandRequest, reason, text
 func (r *rig) runs(t *testing.T, request *v1alpha1.OperandRequest) {
 	t.Helper()
 	_, err := r.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	expectReady(t, request, metav1.ConditionTrue, v2beta2.ReasonSucceeded, "operands are running")
 	expectPhase(t, request, v1alpha1.RequestRunning)
 }
@@ -290,7 +270,7 @@ func (r *rig) runs(t *testing.T, request *v1alpha1.OperandRequest) {
 func (r *rig) ends(t *testing.T, request *v1alpha1.OperandRequest) {
 	t.Helper()
 	_, err := r.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	if request.UID != "" {
 		t.Errorf("it is not gone: %+v", request.Status)
 	}
@@ -314,10 +294,10 @@ func expectPhase(t *testing.T, request *v1alpha1.OperandRequest, phase string) {
 // create creates an object from YAML, such as "{spec: {}}".
 func (r *rig) create(t *testing.T, object client.Object, namespace, name, text string) {
 	t.Helper()
-	must(t, yaml.UnmarshalStrict([]byte(text), object))
+	apiserver.Must(t, yaml.UnmarshalStrict([]byte(text), object))
 	object.SetNamespace(namespace)
 	object.SetName(name)
-	must(t, r.server.Client.Create(t.Context(), object))
+	apiserver.Must(t, r.server.Client.Create(t.Context(), object))
 }
 
 // request asks for operands of the OperandRegistry tools.
@@ -338,14 +318,14 @@ func (r *rig) wants(t *testing.T, request *v1alpha1.OperandRequest, wanted ...st
 func (r *rig) patch(t *testing.T, object client.Object, text string) {
 	t.Helper()
 	patch, err := yaml.YAMLToJSON([]byte(text))
-	must(t, err)
-	must(t, r.server.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, patch)))
+	apiserver.Must(t, err)
+	apiserver.Must(t, r.server.Client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, patch)))
 }
 
 func (r *rig) delete(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
-		must(t, r.server.Client.Delete(t.Context(), object))
+		apiserver.Must(t, r.server.Client.Delete(t.Context(), object))
 	}
 }
 
@@ -353,7 +333,7 @@ func (r *rig) delete(t *testing.T, objects ...client.Object) {
 func (r *rig) exists(t *testing.T, object client.Object) bool {
 	t.Helper()
 	err := r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object)
-	must(t, client.IgnoreNotFound(err))
+	apiserver.Must(t, client.IgnoreNotFound(err))
 	return err == nil && object.GetDeletionTimestamp() == nil
 }
 
@@ -402,13 +382,4 @@ func instance(apiVersion, kind, namespace, name string) *unstructured.Unstructur
 func (r *rig) deleteNamespace(t *testing.T, name string) {
 	t.Helper()
 	r.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-}
-
-// await waits until a condition is met.
-func await(t *testing.T, what string, isMet func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) { return isMet(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
 }

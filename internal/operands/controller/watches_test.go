@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	operands "github.com/collection-operator/collection-operator/internal/operands/controller"
+	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // newWatchingRig returns a rig whose manager runs. Its controller reconciles nothing: it says which request is to be reconciled.
@@ -19,8 +20,8 @@ func newWatchingRig(t *testing.T) *rig {
 	t.Helper()
 	r := prepareRig(t)
 	mgr := r.newManager(t)
-	must(t, r.SetupWithManager(mgr))
-	must(t, (&operands.RegistryReconciler{Client: r.server.Client}).SetupWithManager(mgr))
+	apiserver.Must(t, r.SetupWithManager(mgr))
+	apiserver.Must(t, (&operands.RegistryReconciler{Client: r.server.Client}).SetupWithManager(mgr))
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -40,7 +41,7 @@ func newWatchingRig(t *testing.T) *rig {
 func (r *rig) expectAsked(t *testing.T, after string, request *v1alpha1.OperandRequest) {
 	t.Helper()
 	key := client.ObjectKeyFromObject(request)
-	await(t, after, func() bool {
+	apiserver.Await(t, after, func() bool {
 		r.mutex.Lock()
 		defer r.mutex.Unlock()
 		return r.asked[key] > 0
@@ -60,12 +61,12 @@ func TestWatches(t *testing.T) {
 	team := s.newTeam(t)
 	request := s.request(t, team, "request", files, own)
 	_, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.manage(t)
 	_, err = s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	result, err := s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	expectPhase(t, request, v1alpha1.RequestRunning)
 	if result.RequeueAfter != 0 {
 		t.Errorf("it polls after %s", result.RequeueAfter)
@@ -84,13 +85,13 @@ func TestWatches(t *testing.T) {
 		"a copy": func() {
 			s.delete(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: team, Name: "info-admin"}})
 		},
-		"a resource of somebody else": func() { must(t, s.server.Client.Create(t.Context(), dataFile(team, "theirs"))) },
+		"a resource of somebody else": func() { apiserver.Must(t, s.server.Client.Create(t.Context(), dataFile(team, "theirs"))) },
 	} {
 		s.forget()
 		change()
 		s.expectAsked(t, what, request)
 	}
-	await(t, "the status of the OperandRegistry follows", func() bool {
+	apiserver.Await(t, "the status of the OperandRegistry follows", func() bool {
 		s.exists(t, s.registry)
 		return len(s.registry.Status.OperatorsStatus["files"].ReconcileRequests) == 1
 	})
@@ -100,7 +101,7 @@ func TestWatches(t *testing.T) {
 	s.expectAsked(t, "the SubOperatorConfig of a mapping, without OperandRegistry", request)
 	s.delete(t, dataFile(team, "theirs"), request)
 	_, err = s.reconcile(t, request)
-	must(t, err)
+	apiserver.Must(t, err)
 	s.manage(t)
 	s.ends(t, request)
 }
