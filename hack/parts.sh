@@ -3,8 +3,8 @@
 #
 #   parts.sh NAME=COMMAND... [-- NAME=COMMAND...]...
 #
-# What a command prints is shown in one piece when it ends. Last comes what each failed test expected, since the end of a long
-# output is what is read first. FOLDER/parts.tsv gets a line with name, exit code and seconds for each command, where REPORTS names
+# What a command prints is shown in one piece when it ends. Last come the ends of what failed commands printed, since the end of a
+# long output is what is read first. FOLDER/parts.tsv gets a line with name, exit code and seconds for each command, where REPORTS names
 # FOLDER. A command that fails does not keep the others from running.
 set -euo pipefail
 
@@ -52,7 +52,10 @@ for argument in "$@" --; do
 done
 wait
 
-for log in "$logs"/*; do
-	sed -En '/^ *\[(FAILED|TIMEDOUT|PANICKED)\]/,/^ *In \[|^$/p; /^ *--- FAIL/,/^ *(---|===|FAIL)/p' "$log" | cut -c1-300 | head -n 60
-done
+while read -r name code _; do
+	if [[ $code != 0 ]]; then
+		printf '\n===== the end of %s =====\n' "$name"
+		cut -c1-300 "$logs/$name" | tail -n 15
+	fi
+done <"$table"
 ! grep -qvP '\t0\t' "$table"

@@ -33,8 +33,8 @@ var controllers = []string{
 	"serviceaccount-token-controller",
 }
 
-// controlPlane runs a command with a temporary control plane on loopback, which is stopped after the command. If
-// USE_EXISTING_CLUSTER=true and KUBECONFIG is set, it only runs the command.
+// controlPlane runs a command with a temporary control plane on loopback, which is stopped after the command. The command is
+// ended too if a part of the control plane ends before. If USE_EXISTING_CLUSTER=true and KUBECONFIG is set, it only runs the command.
 func controlPlane(p project, argv []string) error {
 	if len(argv) == 0 {
 		return errors.New("control-plane needs a command: control-plane -- CMD [ARG...]")
@@ -43,7 +43,7 @@ func controlPlane(p project, argv []string) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	if os.Getenv("USE_EXISTING_CLUSTER") == "true" && os.Getenv("KUBECONFIG") != "" {
-		return runCommand(argv, nil, signals)
+		return runCommand(argv, nil, signals, nil)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -56,8 +56,15 @@ func controlPlane(p project, argv []string) error {
 	if err != nil {
 		return err
 	}
-	err = runCommand(argv, []string{"KUBECONFIG=" + t.plane.kubeconfig("admin"), "DEVCLUSTER_AUDIT_LOG=" + t.plane.auditLog}, signals)
-	if endErr := t.end(); endErr != nil {
+	watching, endWatch := context.WithCancel(context.Background())
+	defer endWatch()
+	err = runCommand(argv, []string{"KUBECONFIG=" + t.plane.kubeconfig("admin"), "DEVCLUSTER_AUDIT_LOG=" + t.plane.auditLog}, signals,
+		t.supervisor.watch(watching))
+	stopComponent := t.supervisor.stop
+	if err != nil && !errors.Is(err, errCommandFailed) {
+		stopComponent = t.supervisor.kill // An API server without etcd takes its time to stop, and nothing of it is of use any more.
+	}
+	if endErr := t.end(stopComponent); endErr != nil {
 		fmt.Fprintln(os.Stderr, "devcluster: ending the control plane:", endErr)
 	}
 	return err
@@ -104,7 +111,7 @@ func startThrowaway(ctx context.Context, p project, binary func(string) string) 
 		if err = t.start(ctx); err == nil {
 			return t, nil
 		}
-		failed = errors.Join(err, t.end())
+		failed = errors.Join(err, t.end(t.supervisor.stop))
 		if ctx.Err() != nil {
 			break
 		}
@@ -161,13 +168,13 @@ func (t *throwaway) start(ctx context.Context) error {
 	return nil
 }
 
-// end stops the control plane and removes its folder. Signals do not interrupt it.
-func (t throwaway) end() error {
+// end stops each component of the control plane and removes its folder. Signals do not interrupt it.
+func (t throwaway) end(stopComponent func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var failed error
 	for _, name := range []string{"kube-controller-manager", "kube-apiserver", "etcd"} {
-		failed = errors.Join(failed, t.supervisor.stop(ctx, name))
+		failed = errors.Join(failed, stopComponent(ctx, name))
 	}
 	if failed != nil {
 		return failed
@@ -185,7 +192,7 @@ func sweep(parent string) {
 			continue
 		}
 		t := throwaway{dir: dir, supervisor: supervisor{runDir: filepath.Join(dir, "run"), logDir: filepath.Join(dir, "log")}}
-		if err := t.end(); err != nil {
+		if err := t.end(t.supervisor.stop); err != nil {
 			fmt.Fprintln(os.Stderr, "devcluster: ending an abandoned control plane:", err)
 		}
 	}
@@ -210,8 +217,8 @@ func freePorts(count int) ([]int, error) {
 }
 
 // runCommand runs a command in the foreground and forwards signals to it, except for interrupts from a terminal, which the
-// command receives itself.
-func runCommand(argv, environment []string, signals <-chan os.Signal) error {
+// command receives itself. It ends the command with the first error of broken.
+func runCommand(argv, environment []string, signals <-chan os.Signal, broken <-chan error) error {
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Env = append(os.Environ(), environment...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -222,6 +229,10 @@ func runCommand(argv, environment []string, signals <-chan os.Signal) error {
 	go func() { done <- command.Wait() }()
 	for {
 		select {
+		case err := <-broken:
+			_ = command.Process.Signal(syscall.SIGTERM)
+			<-done
+			return err
 		case err := <-done:
 			if err != nil {
 				return errors.Join(errCommandFailed, err)

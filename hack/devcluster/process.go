@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"syscall"
@@ -108,6 +110,39 @@ func (s supervisor) start(want process, fingerprint string) error {
 		return err
 	}
 	return writeFile(s.recordFile(want.name), string(content), 0o644)
+}
+
+// watch sends one error when a recorded process has ended that runs now. It returns when all records are read.
+func (s supervisor) watch(ctx context.Context) <-chan error {
+	running := map[string]record{}
+	for _, name := range s.names() {
+		if have, _ := s.read(name); have.alive() {
+			running[name] = have
+		}
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ticks := time.NewTicker(time.Second)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+			}
+			var errs []error
+			for _, name := range slices.Sorted(maps.Keys(running)) {
+				if !running[name].alive() {
+					errs = append(errs, fmt.Errorf("%s has ended; %s ends with:\n%s", name, s.logFile(name), s.tail(name, 8)))
+				}
+			}
+			if len(errs) > 0 {
+				ended <- errors.Join(errs...)
+				return
+			}
+		}
+	}()
+	return ended
 }
 
 // signaling is a signal that ends a process, and how long the process may take.

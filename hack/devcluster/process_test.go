@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -70,6 +71,25 @@ func TestEnsureStartsWhatHasDied(t *testing.T) {
 		t.Fatal(err)
 	}
 	ensureStarted(t, s, want, true)
+}
+
+func TestWatchReportsTheLogOfWhatEnds(t *testing.T) {
+	s, want := sleeper(t)
+	want.argv = []string{"/bin/sh", "-c", "echo no space left on device; exec sleep 300"}
+	want.ready = func(context.Context) error {
+		if s.tail(want.name, 1) == "" {
+			return errors.New("it has printed nothing")
+		}
+		return nil
+	}
+	have := ensureStarted(t, s, want, true)
+	ended := s.watch(t.Context())
+	if err := syscall.Kill(have.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := runCommand([]string{"/bin/sleep", "300"}, nil, nil, ended); err == nil || !contains(err.Error(), "sleeper has ended", "no space left on device") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestEnsureReportsTheLogOfWhatEndsAtOnce(t *testing.T) {

@@ -1,5 +1,6 @@
 // Command proof prints what `make test` ran as one table: each part with its seconds and the number of its specs, then the ten
-// slowest specs. It fails if a spec was skipped where nothing may be: with CI=true in the environment.
+// slowest specs. What failed comes last, since the end of a long output is what is read first: each message once, with the specs
+// that failed with it. It fails if a spec was skipped where nothing may be: with CI=true in the environment.
 //
 //	go run ./hack/proof FOLDER
 //
@@ -9,11 +10,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +35,18 @@ type spec struct {
 	report, name string
 	took         time.Duration
 	skipped      string // why, "" if it ran
+	failed       string // what it expected and saw, "" if it did not fail
 }
+
+// dependent is why Ginkgo skips the rest of an ordered container after a failure, which is reported itself.
+const dependent = "Spec skipped because an earlier spec in an ordered container failed"
+
+// The lines that are shown of a failure, the characters of a line, and the specs that are named of those that failed alike.
+const (
+	failureLines = 12
+	failureWidth = 300
+	failedAlike  = 5
+)
 
 func main() {
 	if len(os.Args) != 2 {
@@ -60,19 +74,54 @@ func run(folder fs.FS, out io.Writer, skipsFail bool) error {
 	}
 	var skipped []string
 	for _, s := range specs {
-		if s.skipped != "" {
+		if s.skipped != "" && s.skipped != dependent {
 			skipped = append(skipped, fmt.Sprintf("%s: %s: %s", s.report, s.name, s.skipped))
 		}
 	}
-	if len(skipped) == 0 {
-		return nil
+	if len(skipped) > 0 {
+		slices.Sort(skipped)
+		fmt.Fprintf(out, "\nskipped\n  %s\n", strings.Join(skipped, "\n  "))
 	}
-	slices.Sort(skipped)
-	fmt.Fprintf(out, "\nskipped\n  %s\n", strings.Join(skipped, "\n  "))
-	if skipsFail {
+	printFailures(out, specs)
+	if skipsFail && len(skipped) > 0 {
 		return fmt.Errorf("%d specs were skipped, see above", len(skipped))
 	}
 	return nil
+}
+
+// printFailures prints the rarest failures last: what failed in hundreds of specs is often a consequence.
+func printFailures(out io.Writer, specs []spec) {
+	alike := map[string][]string{}
+	for _, s := range specs {
+		if s.failed != "" {
+			alike[s.failed] = append(alike[s.failed], s.report+": "+s.name)
+		}
+	}
+	messages := slices.SortedFunc(maps.Keys(alike), func(a, b string) int {
+		return cmp.Or(len(alike[b])-len(alike[a]), strings.Compare(a, b))
+	})
+	for _, message := range messages {
+		names := alike[message]
+		slices.Sort(names)
+		fmt.Fprintf(out, "\nFAILED  %s\n", strings.Join(names[:min(failedAlike, len(names))], "\n        "))
+		if more := len(names) - failedAlike; more > 0 {
+			fmt.Fprintf(out, "        and %d more\n", more)
+		}
+		fmt.Fprintf(out, "  %s\n", strings.ReplaceAll(message, "\n", "\n  "))
+	}
+}
+
+// shorten returns the last lines of a text, or the first ones.
+func shorten(text string, last bool) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if last {
+		lines = lines[max(0, len(lines)-failureLines):]
+	}
+	lines = lines[:min(failureLines, len(lines))]
+	for i, line := range lines {
+		lines[i] = strings.ToValidUTF8(line[:min(failureWidth, len(line))], "")
+	}
+	return strings.Join(lines, "\n")
 }
 
 func printParts(folder fs.FS, out io.Writer, specs []spec) error {
@@ -142,10 +191,20 @@ func readGinkgo(part string, in io.Reader) ([]spec, error) {
 		for _, s := range report.SpecReports {
 			isSpec := s.LeafNodeType.Is(types.NodeTypeIt)
 			skipped := s.State.Is(types.SpecStateSkipped | types.SpecStatePending)
-			if !isSpec || skipped && s.Failure.Message == "" {
+			failed := s.State.Is(types.SpecStateFailureStates)
+			if !isSpec && !failed || skipped && s.Failure.Message == "" {
 				continue
 			}
-			found := spec{report: part, name: s.FullText(), took: s.RunTime}
+			found := spec{report: part, name: cmp.Or(s.FullText(), s.LeafNodeType.String()), took: s.RunTime}
+			if failed {
+				failure := s.Failure
+				for _, also := range s.AdditionalFailures {
+					if also.State == types.SpecStateAborted { // It says why the spec failed.
+						failure = also.Failure
+					}
+				}
+				found.failed = shorten(failure.Message, false) + "\n" + failure.Location.String()
+			}
 			if skipped {
 				found.skipped = s.Failure.Message
 			}
@@ -161,9 +220,10 @@ type testEvent struct {
 	Elapsed                       float64
 }
 
+// readTests reports a package that failed, and no test of it, as a test without a name: one that does not compile.
 func readTests(part string, in io.Reader) ([]spec, error) {
 	var specs []spec
-	output := map[string]string{}
+	output, failedIn := map[string]string{}, map[string]bool{}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -171,22 +231,25 @@ func readTests(part string, in io.Reader) ([]spec, error) {
 		if err := json.Unmarshal(lines.Bytes(), &event); err != nil {
 			return nil, err
 		}
-		if event.Test == "" {
-			continue
-		}
-		test := event.Package[strings.LastIndex(event.Package, "/")+1:] + "." + event.Test
+		test := strings.TrimSuffix(event.Package[strings.LastIndex(event.Package, "/")+1:]+"."+event.Test, ".")
 		switch event.Action {
 		case "output":
-			if text := strings.TrimSpace(event.Output); !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "===") {
-				output[test] = text
+			if text := strings.TrimSpace(event.Output); !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "===") && text != "" {
+				output[test] += text + "\n"
 			}
 		case "pass", "fail", "skip":
+			isPackage := event.Test == ""
+			if isPackage && (event.Action != "fail" || failedIn[event.Package]) {
+				continue
+			}
 			found := spec{report: part, name: test, took: time.Duration(event.Elapsed * float64(time.Second))}
-			if event.Action == "skip" {
-				found.skipped = "skipped"
-				if reason := output[test]; reason != "" {
-					found.skipped = reason
-				}
+			switch event.Action {
+			case "fail":
+				failedIn[event.Package] = true
+				found.failed = shorten(output[test], true)
+			case "skip":
+				reasons := strings.Split(strings.TrimSpace(output[test]), "\n")
+				found.skipped = cmp.Or(reasons[len(reasons)-1], "skipped")
 			}
 			specs = append(specs, found)
 		}

@@ -45,6 +45,62 @@ the 10 slowest specs
 	}
 }
 
+func TestFailuresComeLastAndEachMessageOnce(t *testing.T) {
+	var out strings.Builder
+	failed := func(name, message string) string {
+		return `{"LeafNodeText":"` + name + `","LeafNodeType":"It","State":"failed","Failure":{"Message":"` + message + `","Location":{"FileName":"x_test.go","LineNumber":7}}}`
+	}
+	err := run(folder(map[string]string{
+		"parts.tsv": "",
+		"api.ginkgo.json": `[{"SpecReports":[` + strings.Join([]string{
+			failed("a", "refused"), failed("b", "refused"), failed("c", "refused"), failed("d", "refused"), failed("e", "refused"), failed("f", "refused"),
+			failed("g", `the cause\nand more`),
+			`{"LeafNodeText":"h","LeafNodeType":"It","State":"skipped","Failure":{"Message":"` + dependent + `"}}`,
+			`{"LeafNodeType":"BeforeSuite","State":"failed","Failure":{"Message":"no disk","Location":{"FileName":"x_test.go","LineNumber":7}}}`,
+		}, ",") + `]}]`,
+		"unit.test.json": `{"Action":"output","Package":"p/q","Test":"TestX","Output":"    x_test.go:3: got 1\n"}
+{"Action":"fail","Package":"p/q","Test":"TestX"}
+{"Action":"output","Package":"p/q","Output":"FAIL\n"}
+{"Action":"fail","Package":"p/q"}
+{"Action":"output","Package":"p/r","Output":"r.go:1: does not compile\n"}
+{"Action":"fail","Package":"p/r"}
+`,
+	}), &out, true)
+	if err != nil {
+		t.Error(err)
+	}
+	_, got, _ := strings.Cut(out.String(), "slowest specs\n")
+	got = got[strings.Index(got, "\nFAILED"):]
+	const want = `
+FAILED  api: a
+        api: b
+        api: c
+        api: d
+        api: e
+        and 1 more
+  refused
+  x_test.go:7
+
+FAILED  api: BeforeSuite
+  no disk
+  x_test.go:7
+
+FAILED  unit: r
+  r.go:1: does not compile
+
+FAILED  api: g
+  the cause
+  and more
+  x_test.go:7
+
+FAILED  unit: q.TestX
+  x_test.go:3: got 1
+`
+	if got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestSkipsFailInCI(t *testing.T) {
 	for name, report := range map[string]map[string]string{
 		"a test": {"unit.test.json": `{"Action":"output","Package":"p/q","Test":"TestX","Output":"    x_test.go:3: there is no gpg\n"}
