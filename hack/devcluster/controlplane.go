@@ -231,7 +231,7 @@ func runCommand(argv, environment []string, signals <-chan os.Signal, broken <-c
 		select {
 		case err := <-broken:
 			_ = command.Process.Signal(syscall.SIGTERM)
-			<-done
+			_ = <-done // It was ended by the signal.
 			return err
 		case err := <-done:
 			if err != nil {
