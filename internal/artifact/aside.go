@@ -18,8 +18,8 @@ const DefaultRetention = 7 * 24 * time.Hour
 // asideFolder has the archives that nothing uses. The time of a file is when it was moved there.
 const asideFolder = "unused"
 
-// SetAside moves an archive aside unless it is used, or somebody holds it. Has and Open bring it back, until RemoveExpired deletes it,
-// or the space is needed.
+// SetAside moves an archive aside unless it is used, or somebody holds it. Restore and Open bring it back, until RemoveExpired deletes
+// it, or the space is needed.
 // Used is called without a lock; its error is returned. An archive that is not there is no error.
 func (s *Store) SetAside(archive digest.Digest, used func() (bool, error)) error {
 	return errors.Join(s.unlessUsed(archive, used, s.setAside), s.keepWithinLimit())
@@ -42,8 +42,9 @@ func (s *Store) setAside(archive digest.Digest) error {
 	return nil
 }
 
-// bringBack returns an archive that was set aside to the store. If there is none, the error is fs.ErrNotExist.
-func (s *Store) bringBack(archive digest.Digest) error {
+// Restore returns an archive that was set aside to the store. One that was not set aside stays. If there is none, the error is
+// fs.ErrNotExist.
+func (s *Store) Restore(archive digest.Digest) error {
 	path, err := s.path(archive)
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (s *Store) bringBack(archive digest.Digest) error {
 		return nil
 	}
 	if err := os.Rename(s.asidePath(path), path); err != nil {
-		return fmt.Errorf("bring back artifact %s: %w", archive, err)
+		return fmt.Errorf("restore artifact %s: %w", archive, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,8 +119,16 @@ func TestSetAside(t *testing.T) {
 			t.Errorf("not set aside: %v", err)
 		}
 	}
-	if err := store.RemoveExpired(time.Now().Add(-time.Hour)); err != nil || !store.Has(archive) || !store.IsStored(archive) {
-		t.Errorf("not brought back: %v", err)
+	if err := store.RemoveExpired(time.Now().Add(-time.Hour)); err != nil || !store.Has(archive) || store.IsStored(archive) {
+		t.Errorf("whoever asks for it moves it: %v", err)
+	}
+	for range 2 {
+		if err := store.Restore(archive); err != nil || !store.IsStored(archive) {
+			t.Errorf("not restored: %v", err)
+		}
+	}
+	if err := store.Restore(digestOf([]byte("another"))); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("restore what is not there: %v", err)
 	}
 	if err := store.RemoveUnused(nil, time.Now().Add(time.Hour)); err != nil || store.IsStored(archive) {
 		t.Errorf("not set aside: %v", err)

@@ -154,17 +154,24 @@ func syncDirectory(dir string) error {
 	return d.Sync()
 }
 
-// Has tells whether the store holds the archive. One that was set aside is brought back.
+// Has tells whether Open finds the archive: it is stored, or set aside.
 func (s *Store) Has(archive digest.Digest) bool {
-	return s.IsStored(archive) || s.bringBack(archive) == nil
-}
-
-// IsStored is Has without bringing an archive back.
-func (s *Store) IsStored(archive digest.Digest) bool {
 	path, err := s.path(archive)
 	if err != nil {
 		return false
 	}
+	s.putting.Lock()
+	defer s.putting.Unlock()
+	return isRegular(path) || isRegular(s.asidePath(path))
+}
+
+// IsStored tells whether the store has an archive that is not set aside.
+func (s *Store) IsStored(archive digest.Digest) bool {
+	path, err := s.path(archive)
+	return err == nil && isRegular(path)
+}
+
+func isRegular(path string) bool {
 	info, err := os.Lstat(path)
 	return err == nil && info.Mode().IsRegular()
 }
@@ -174,7 +181,7 @@ func (s *Store) IsStored(archive digest.Digest) bool {
 // An archive that is removed meanwhile stays readable until it is closed.
 func (s *Store) Open(archive digest.Digest) (io.ReadSeekCloser, int64, error) {
 	f, info, err := s.open(archive)
-	if errors.Is(err, fs.ErrNotExist) && s.bringBack(archive) == nil {
+	if errors.Is(err, fs.ErrNotExist) && s.Restore(archive) == nil {
 		f, info, err = s.open(archive)
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -133,12 +134,14 @@ func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader
 	if err != nil {
 		return err
 	}
-	used := inUse.digests(nil)
+	used, errs := inUse.digests(nil), []error{}
 	for archive := range used {
-		c.Store.Has(archive) // That brings it back.
+		if err := c.Store.Restore(archive); !errors.Is(err, fs.ErrNotExist) { // One that is lost is copied or fetched again.
+			errs = append(errs, err)
+		}
 	}
 	// What is set aside now is deleted the next time at the earliest: an import may have begun to use it since the list was read.
-	return errors.Join(c.Store.RemoveExpired(expired), c.Store.RemoveUnused(used, stored))
+	return errors.Join(append(errs, c.Store.RemoveExpired(expired), c.Store.RemoveUnused(used, stored))...)
 }
 
 // setAsideUnlessUsed sets an archive aside unless something else than this OperatorCollection uses it. The reader must read live

@@ -71,9 +71,9 @@ func (r *OperatorCollectionReconciler) Reconcile(ctx context.Context, req ctrl.R
 	defer r.Source.working.leave(req.Namespace)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
-		r.Source.checks.Delete(req.NamespacedName)
-		r.Budgets.settle(req.NamespacedName, nil)
 		if apierrors.IsNotFound(err) {
+			r.Source.checks.Delete(req.NamespacedName)
+			r.Budgets.settle(req.NamespacedName, nil)
 			r.Source.copies.Delete(req.NamespacedName)
 			r.Source.replaced.Delete(req.NamespacedName)
 			former, _ := r.Source.blocked.keep(req.NamespacedName, nil, nil)

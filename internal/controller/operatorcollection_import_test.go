@@ -419,6 +419,15 @@ func TestSourceIsCheckedAgain(t *testing.T) {
 	if _, err := i.reconcile(t); err != nil || i.web.asked() > 0 {
 		t.Errorf("it is checked before it is due: %v", err)
 	}
+	// A read without an answer does not say that the OperatorCollection is gone.
+	i.faults.set("live get OperatorCollection", errAway)
+	if _, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: i.key}); !errors.Is(err, errAway) {
+		t.Errorf("got %v", err)
+	}
+	i.faults.clear()
+	if _, err := i.reconcile(t); err != nil || i.web.asked() > 0 {
+		t.Errorf("it is checked before it is due, after a failed read: %v", err)
+	}
 
 	i.web.set(path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	check()

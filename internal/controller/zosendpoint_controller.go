@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -102,9 +103,12 @@ type endpointScope struct {
 func (r *ZosEndpointReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}}
 	if err := r.Reader.Get(ctx, req.NamespacedName, s.endpoint); err != nil {
-		r.memories.Delete(req.NamespacedName)
-		r.answers.Delete(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		if apierrors.IsNotFound(err) {
+			r.memories.Delete(req.NamespacedName)
+			r.answers.Delete(req.NamespacedName)
+			err = nil
+		}
+		return ctrl.Result{}, err
 	}
 	if s.endpoint.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil

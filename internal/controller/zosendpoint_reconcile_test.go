@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/budget"
@@ -195,9 +196,20 @@ func TestZosEndpointThatIsGone(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, result, err)
 		}
 	}
+}
+
+// A read without an answer does not say that a ZosEndpoint is gone: what is known of it stays known.
+func TestZosEndpointThatCannotBeRead(t *testing.T) {
+	r, server := newEndpoints(t), startSSHServer(t)
+	r.add(t, "lpar1", server.spec(t))
+	r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 	r.faults.set("live get ZosEndpoint", errAway)
-	if _, _, err := r.reconcile(t, "lpar1"); !errors.Is(err, errAway) {
+	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: r.home, Name: "lpar1"}}); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
+	}
+	r.faults.clear()
+	if _, _, err := r.reconcile(t, "lpar1"); err != nil || server.connections.Load() != 1 {
+		t.Errorf("%v, %d probes", err, server.connections.Load())
 	}
 }
 

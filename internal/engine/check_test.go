@@ -93,11 +93,11 @@ func TestCheckReportsChanges(t *testing.T) {
 		Tasks: 4, Names: []string{"Write the content", "Create a folder", "Set lines of the profile", "Write a secret"},
 		Diff: strings.ReplaceAll(wantDiff, "DIR", dir),
 	}, got.report.Changes)
-	got.expectChecked(t, 4, 6, 0) // What creates makes unnecessary is checked, too.
+	got.expectChecked(t, 4, 6, 1) // What creates makes unnecessary is checked, too.
 	expectReport(t, before, tree(t, dir))
 
 	got = r.reconcile(resource{name: "one", spec: map[string]any{"zosendpoint": "sys1"}, check: true})
-	got.expectChecked(t, 4, 6, 0)
+	got.expectChecked(t, 4, 6, 1)
 	if got.report.Changes.Diff != "" || strings.Contains(got.output, "+new") {
 		t.Errorf("a check without --diff shows %q\n%s", got.report.Changes.Diff, got.output)
 	}
@@ -152,8 +152,10 @@ func TestCheckCountsTasksThatAreNotChecked(t *testing.T) {
 		"condition in a loop":  {"ansible.builtin.raw: \"false\"\n      loop: [1, 2]\n      when: item > 2", 0},
 		"empty loop":           {"ansible.builtin.raw: \"false\"\n      loop: []", 0},
 		"creates":              {"ansible.builtin.script: {cmd: script.sh, creates: /etc/hosts}", 0},
-		"elsewhere":            {"ansible.builtin.command: \"false\"\n      delegate_to: localhost", 0},
-		"elsewhere, hidden":    {"ansible.builtin.command: \"false\"\n      delegate_to: \"{{ 'localhost' }}\"\n      no_log: true", 0},
+		"command elsewhere":    {"ansible.builtin.command: \"false\"\n      delegate_to: localhost", 1},
+		"hidden elsewhere":     {"ansible.builtin.command: \"false\"\n      delegate_to: \"{{ 'localhost' }}\"\n      no_log: true", 1},
+		"condition elsewhere":  {"ansible.builtin.command: \"false\"\n      delegate_to: localhost\n      when: false", 0},
+		"elsewhere":            {"job: {result: {}}\n      delegate_to: localhost", 0},
 		"requeue_after":        {"operator_sdk.util.requeue_after: {time: 10m}", 0},
 		"included conditional": {"ansible.builtin.include_tasks: none.yml\n      when: false", 0},
 		"included, hidden":     {"ansible.builtin.include_tasks: hidden.yml\n      when: false", 0},

@@ -49,6 +49,19 @@ class ActionModule(ActionBase):
         return {"changed": True, "rc": result["rc"]}
 `
 
+// goingOn is an action plugin that goes on when check mode has skipped its module, as that of zos_copy does, and returns what is no
+// result of it.
+const goingOn = `
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        path = self._task.args["path"]
+        self._low_level_execute_command("touch " + path + ".transferred")
+        self._execute_module(module_name="ansible.legacy.command", module_args={"_raw_params": "touch " + path}, task_vars=task_vars)
+        return {"changed": False, "msg": "", "rc": None}
+`
+
 // zos is a rig with modules of our own under the names of IBM's.
 func zos(t *testing.T) *rig {
 	t.Helper()
@@ -60,6 +73,8 @@ func zos(t *testing.T) *rig {
 		collections + "ibm/ibm_zos_core/plugins/modules/zos_tso_command.py": lying,
 		collections + "ibm/ibm_zos_core/plugins/modules/zos_data_set.py":    blind,
 		collections + "ibm/ibm_zos_core/plugins/modules/zos_find.py":        blind,
+		collections + "ibm/ibm_zos_core/plugins/modules/zos_copy.py":        blind,
+		collections + "ibm/ibm_zos_core/plugins/action/zos_copy.py":         goingOn,
 		collections + "acme/zos/meta/runtime.yml":                           "plugin_routing:\n  modules:\n    submit: {redirect: ibm.ibm_zos_core.zos_tso_command}\n",
 		collections + "acme/zos/plugins/modules/wrapped.py":                 lying,
 		collections + "acme/zos/plugins/action/wrapped.py":                  wrapping,
@@ -84,6 +99,7 @@ const notRun = `
 - {name: with an action plugin, ibm.ibm_zos_core.zos_job_submit: {path: DIR/g}}
 - {name: in another one's action plugin, acme.zos.wrapped: {path: DIR/h}}
 - {name: returns without looking, ibm.ibm_zos_core.zos_data_set: {path: DIR/i}}
+- {name: goes on, ibm.ibm_zos_core.zos_copy: {path: DIR/s}, failed_when: false}
 - {name: loop, ibm.ibm_zos_core.zos_job_submit: {path: "DIR/{{ item }}"}, loop: [j, k]}
 - {name: until, ibm.ibm_zos_core.zos_tso_command: {path: DIR/l}, register: r, until: r.rc == 0, delay: 0}
 - {name: asynchronous, ibm.ibm_zos_core.zos_job_submit: {path: DIR/m}, async: 10, poll: 1}
@@ -142,11 +158,11 @@ func TestCheckRunsNoModuleThatIgnoresCheckMode(t *testing.T) {
 	dir := r.tasks(notRun, "[{name: handler, ibm.ibm_zos_core.zos_tso_command: {path: DIR/y}}]\n")
 	r.write("opt/ansible/content/playbooks/included.yml", "[{name: in a file, ibm.ibm_zos_core.zos_tso_command: {path: "+dir+"/x}}]\n")
 	got := r.check("pod")
-	got.expectChecked(t, 1, 1, 19)
+	got.expectChecked(t, 1, 1, 20)
 	expectReport(t, []string(nil), files(dir))
 	expectReport(t, []string{
 		"full name", "short name", "beside the playbook", "ansible.legacy", "redirected", "action", "with an action plugin",
-		"in another one's action plugin", "returns without looking", "loop", "until", "asynchronous", "hidden",
+		"in another one's action plugin", "returns without looking", "goes on", "loop", "until", "asynchronous", "hidden",
 		"added by an administrator", "added by its short name", "in a file",
 		"nothing said about check mode", "on localhost", "handler",
 	}, slices.DeleteFunc(got.named("runner_on_skipped"), func(name string) bool { return strings.HasPrefix(name, "Reject") || strings.HasPrefix(name, "Look up") }))

@@ -36,9 +36,13 @@ func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %s %q: %w", ref.Kind, s.Namespace+"/"+ref.Name, err)
 		}
-		refusal := refuseReference(s, ref, err == nil, object.Labels[v2beta2.LabelRuntime])
+		label, isLabelled := object.Labels[v2beta2.LabelRuntime]
+		refusal := refuseReference(s, ref, err == nil, label)
 		if refusal == nil {
 			continue
+		}
+		if isLabelled {
+			return refusal
 		}
 		if isUsed, err := r.podsUse(ctx, s, ref); err != nil || !isUsed {
 			return cmp.Or(err, refusal)
@@ -47,7 +51,7 @@ func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// podsUse reports whether the pods have variables of the environment from an object already: earlier managers asked for no label on it.
+// podsUse reports whether the pods have the variables of the environment from an object already: earlier managers asked for no label on it.
 func (r *Installer) podsUse(ctx context.Context, s *scope, ref render.Reference) (bool, error) {
 	if ref.Field != render.FieldEnv || ref.Kind == kindSecret && endpoint.IsOwnSecret(ref.Name) {
 		return false, nil
@@ -56,7 +60,9 @@ func (r *Installer) podsUse(ctx context.Context, s *scope, ref render.Reference)
 	if err := r.Reader.Get(ctx, key, live); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	return slices.ContainsFunc(live.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return ref.ReadsFrom(&c) }), nil
+	return slices.ContainsFunc(live.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
+		return ref.IsReadBy(&c, s.options.Runtime.Env)
+	}), nil
 }
 
 // changesPods reports whether the planned Deployment or Subscription is not known to be what the cluster has.

@@ -19,8 +19,8 @@ var (
 	Missing = time.Minute
 	// Conflict is for an object that somebody else has just changed: the cache has the change by then.
 	Conflict = time.Second
-	// RunGrace is how long the removal of an operator waits for running playbooks. Kubernetes' own grace period of pods is half of it;
-	// namespaces that are deleted must not hang for longer.
+	// RunGrace is how long the removal of an operator waits for running playbooks, before it deletes the pods, in which they have the grace
+	// period of these: namespaces that are deleted must not hang for longer, and IBM's SDK waits 140 seconds.
 	RunGrace = time.Minute
 	// StorageSettles is how long a version is the storage version before custom resources are rewritten: until then, another API
 	// server may write them in the old one.

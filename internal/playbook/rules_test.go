@@ -251,6 +251,9 @@ var playbookCases = []ruleCase{
 	inPlaybook(ruleRunsInChecks, "of a block and a play", task("block: [{command: lsds}]\n      check_mode: 'No'")+"  check_mode: off\n", [2]int{9, 19}, [2]int{10, 15}).with(configName, checkable),
 	inPlaybook(ruleRunsInChecks, "of a role", "- hosts: all\n  roles: [thing]\n").with(configName, checkable).
 		with("roles/thing/tasks/main.yml", "- command: lsds\n  check_mode: false\n").at("roles/thing/tasks/main.yml", 2, 15),
+	inPlaybook(ruleRunsInChecks, "where a play names a role, and a role a dependency", "- hosts: all\n  roles: [{role: thing, check_mode: false}]\n", [2]int{2, 37}).with(configName, checkable).
+		with("roles/thing/meta/main.yml", "dependencies:\n- role: other\n  check_mode: no\n").at("roles/thing/meta/main.yml", 3, 15).
+		with("roles/other/tasks/main.yml", "- command: lsds\n").inOrder(),
 	inPlaybook(ruleRunsInChecks, "in check mode", task("command: lsds\n      check_mode: true\n    - command: lsds\n      check_mode: '{{ ansible_check_mode }}'")).with(configName, checkable),
 	inPlaybook(ruleRunsInChecks, "not checked", task("command: lsds\n      check_mode: false")),
 	inPlaybook(ruleRunsInChecks, "of the finalizer", task("command: lsds")).with(configName, head+"- {kind: Thing, playbook: run.yml, finalizer: gone.yml, supportsCheckMode: true}\n").

@@ -332,6 +332,8 @@ func (r *scriptReader) roles(node *yaml.Node) {
 				r.conditional(e.key, e.value)
 			case e.key == "vars":
 				r.vars(e.value)
+			case e.key == "check_mode":
+				r.checkMode(e)
 			case !slices.Contains(roleKeywords, e.key):
 				r.define(e.key)
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/environment"
@@ -67,9 +68,13 @@ func envReferences(variable corev1.EnvVar) []Reference {
 	return nil
 }
 
-// ReadsFrom reports whether a variable of a container's environment is read from the object that a Reference names.
-func (r Reference) ReadsFrom(container *corev1.Container) bool {
-	return slices.ContainsFunc(container.Env, func(variable corev1.EnvVar) bool { return slices.Contains(envReferences(variable), r) })
+// IsReadBy reports whether a container has, from the same keys, all variables that are to be read from the object that a Reference names.
+func (r Reference) IsReadBy(container *corev1.Container, variables []corev1.EnvVar) bool {
+	return !slices.ContainsFunc(variables, func(wanted corev1.EnvVar) bool {
+		return slices.Contains(envReferences(wanted), r) && !slices.ContainsFunc(container.Env, func(has corev1.EnvVar) bool {
+			return apiequality.Semantic.DeepEqual(has.ValueFrom, wanted.ValueFrom)
+		})
+	})
 }
 
 // CheckMounts returns an error if a mount names no volume of RuntimeSpec: it may come from another object than the volume.

@@ -56,14 +56,28 @@ func envOf(sources ...*corev1.EnvVarSource) []corev1.EnvVar {
 	return variables
 }
 
-func TestReferencesThatAContainerReadsFrom(t *testing.T) {
+func TestReferencesThatAContainerHas(t *testing.T) {
 	container := &corev1.Container{Env: envOf(nil, fromSecret("token"))}
-	for ref, want := range map[Reference]bool{
-		{"env", "Secret", "token"}: true, {"env", "ConfigMap", "token"}: false, {"env", "Secret", "other"}: false, {"envFrom", "Secret", "token"}: false,
+	otherKey := fromSecret("token")
+	otherKey.SecretKeyRef.Key = "password"
+	token := Reference{"env", "Secret", "token"}
+	for name, test := range map[string]struct {
+		ref    Reference
+		wanted []*corev1.EnvVarSource
+		want   bool
+	}{
+		"the same":           {token, []*corev1.EnvVarSource{fromSecret("token"), nil, fromConfigMap("limits")}, true},
+		"another key":        {token, []*corev1.EnvVarSource{otherKey}, false},
+		"one more key":       {token, []*corev1.EnvVarSource{fromSecret("token"), otherKey}, false},
+		"another Secret":     {Reference{"env", "Secret", "other"}, []*corev1.EnvVarSource{fromSecret("other")}, false},
+		"of another kind":    {Reference{"env", "ConfigMap", "token"}, []*corev1.EnvVarSource{fromConfigMap("token")}, false},
+		"with other objects": {token, []*corev1.EnvVarSource{fromSecret("token"), fromSecret("other")}, true},
 	} {
-		if ref.ReadsFrom(container) != want {
-			t.Errorf("%+v: want %v", ref, want)
-		}
+		t.Run(name, func(t *testing.T) {
+			if test.ref.IsReadBy(container, envOf(test.wanted...)) != test.want {
+				t.Errorf("want %v", test.want)
+			}
+		})
 	}
 }
 

@@ -105,7 +105,7 @@ func (r *Replicator) round(ctx context.Context) time.Duration {
 	for _, archive := range inUse {
 		last, before := r.failed[archive]
 		switch {
-		case r.Store.Has(archive):
+		case r.Store.Restore(archive) == nil:
 			continue
 		case before && time.Until(last.next) > 0:
 			mu.Lock()

@@ -109,6 +109,17 @@ var _ = Describe("spec.runtime", func() {
 		}).Should(Succeed())
 		setEnvironment(ctx, soc, secretVariable("loot", false), limits)
 		refused(fmt.Sprintf(`ConfigMap "%s/limits"`, namespace))
+
+		By("refusing another key of what pods use, and what its owner has forbidden since then")
+		other := secretVariable("loot", false)
+		other.ValueFrom.SecretKeyRef.Key = "user"
+		setEnvironment(ctx, soc, secretVariable("loot", false), other)
+		refused(fmt.Sprintf(`Secret "%s/loot"`, namespace))
+		setEnvironment(ctx, soc, secretVariable("loot", false))
+		ExpectReady(ctx, soc)
+		label(`"false"`)
+		setEnvironment(ctx, soc, secretVariable("loot", false), corev1.EnvVar{Name: "OTHER", Value: "y"})
+		refused(fmt.Sprintf(`Secret "%s/loot"`, namespace))
 	})
 
 	It("uses objects of the mapped namespace that are labelled for it, and keeps the operator as it is where one is not", attack.Label, func(ctx context.Context) {

@@ -6,6 +6,9 @@ _LOCAL = frozenset(
     " set_fact set_stats validate_argument_spec".split()
 )
 
+# Actions that run a command that the playbook has, and that check mode skips.
+_COMMANDS = frozenset(["command", "raw", "script", "shell"])
+
 _INCLUDES = frozenset(["include_role", "include_tasks"])
 
 
@@ -21,3 +24,8 @@ def is_local(action):
 def is_include(action):
     """Returns whether an action stands for the tasks of another file."""
     return short(action) in _INCLUDES
+
+
+def is_command(action):
+    """Returns whether an action runs a command of the playbook."""
+    return short(action) in _COMMANDS

@@ -32,12 +32,20 @@ _DO_NOT_LOOK = (
     "ibm.ibm_zos_ims.ims_command",
 )
 
+# Check mode skips their modules, and their action plugins go on: they transfer files, remove some, or return a result that is neither
+# skipped nor one of a run.
+_GO_ON = (
+    "ibm.ibm_zos_core.zos_copy",
+    "ibm.ibm_zos_core.zos_fetch",
+    "ibm.ibm_zos_core.zos_script",
+)
+
 
 class Modules:
     """The built-in modules, and those that administrators add: full names, or short ones for modules of no collection."""
 
     def __init__(self, added=()):
-        self._names = frozenset(_CHANGE + _DO_NOT_LOOK + tuple(added))
+        self._names = frozenset(_CHANGE + _DO_NOT_LOOK + _GO_ON + tuple(added))
         self._short = frozenset(name.rpartition(".")[2] for name in self._names)
 
     def include(self, name, collections):

@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 
 from . import failures
-from .actions import is_local
+from .actions import is_command, is_local
 from .changes import KEPT_FROM_RUNNING
 from .files import write
 from .run import ENTRY_PLAYS
@@ -70,8 +70,9 @@ class Observation:
                 self._changes.ok(task, result)
 
     def skipped(self, task, result):
-        """A module that must not run in a check counts wherever it would have run: those of consoles run on localhost."""
-        if self._is_checked(task) or self._is_author_s() and result.get("msg") == KEPT_FROM_RUNNING:
+        """A module that must not run in a check, and a command, count wherever they would have run: those of consoles run on localhost."""
+        anywhere = is_command(task.action) or result.get("msg") == KEPT_FROM_RUNNING
+        if self._is_checked(task) or self._is_author_s() and anywhere:
             self._changes.skipped(task, result)
 
     def failed(self, task):
