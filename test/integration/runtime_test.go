@@ -101,22 +101,26 @@ var _ = Describe("spec.runtime", func() {
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, soc)
 		label("null")
-		setEnvironment(ctx, soc, secretVariable("loot", false), corev1.EnvVar{Name: "OTHER", Value: "x"})
-		Eventually(ctx, func(g Gomega) {
+		variables := func() (names []string) {
 			d := deployment(namespace, s.operator())
-			Get(ctx, g, d)
-			g.Expect(d.Spec.Template.Spec.Containers[0].Env).To(ContainElement(HaveField("Name", "OTHER")))
-		}).Should(Succeed())
+			Get(ctx, Default, d)
+			for _, variable := range d.Spec.Template.Spec.Containers[0].Env {
+				names = append(names, variable.Name)
+			}
+			return names
+		}
+		setEnvironment(ctx, soc, secretVariable("loot", false), corev1.EnvVar{Name: "OTHER", Value: "x"})
+		Eventually(ctx, variables).Should(ContainElements("LOOT", "OTHER"))
 		setEnvironment(ctx, soc, secretVariable("loot", false), limits)
 		refused(fmt.Sprintf(`ConfigMap "%s/limits"`, namespace))
 
 		By("refusing another key of what pods use, and what its owner has forbidden since then")
 		other := secretVariable("loot", false)
-		other.ValueFrom.SecretKeyRef.Key = "user"
+		other.Name, other.ValueFrom.SecretKeyRef.Key = "USER", "user"
 		setEnvironment(ctx, soc, secretVariable("loot", false), other)
 		refused(fmt.Sprintf(`Secret "%s/loot"`, namespace))
 		setEnvironment(ctx, soc, secretVariable("loot", false))
-		ExpectReady(ctx, soc)
+		Eventually(ctx, variables).Should(And(ContainElement("LOOT"), Not(ContainElement("OTHER"))))
 		label(`"false"`)
 		setEnvironment(ctx, soc, secretVariable("loot", false), corev1.EnvVar{Name: "OTHER", Value: "y"})
 		refused(fmt.Sprintf(`Secret "%s/loot"`, namespace))
