@@ -231,8 +231,7 @@ func runCommand(argv, environment []string, signals <-chan os.Signal, broken <-c
 		select {
 		case err := <-broken:
 			_ = command.Process.Signal(syscall.SIGTERM)
-			_ = <-done // It was ended by the signal.
-			return err
+			return fmt.Errorf("the command was ended (%w): %w", <-done, err)
 		case err := <-done:
 			if err != nil {
 				return errors.Join(errCommandFailed, err)
