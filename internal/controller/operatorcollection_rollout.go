@@ -46,7 +46,7 @@ func (r *OperatorCollectionReconciler) planUpgrade(ctx context.Context, oc *v2be
 		plan.Namespaces = r.installationsOf(oc, scope.configs)
 	}
 	if plan.DependsOnResources() {
-		if err := r.findFailing(ctx, oc, plan.Namespaces); err != nil {
+		if err := r.findRuns(ctx, oc, plan.Namespaces); err != nil {
 			return err
 		}
 	}
@@ -126,8 +126,8 @@ func isUserManaged(soc *v2beta2.SubOperatorConfig, installation v2beta2.Installa
 	})
 }
 
-// findFailing describes the custom resources that began to fail in those of the namespaces that run the version.
-func (r *OperatorCollectionReconciler) findFailing(ctx context.Context, oc *v2beta2.OperatorCollection, namespaces []rollout.Namespace) error {
+// findRuns describes the playbooks of custom resources in those of the namespaces that run the version.
+func (r *OperatorCollectionReconciler) findRuns(ctx context.Context, oc *v2beta2.OperatorCollection, namespaces []rollout.Namespace) error {
 	imported := oc.Status.Collection
 	group, err := schema.ParseGroupVersion(imported.APIVersion)
 	if err != nil {
@@ -138,10 +138,11 @@ func (r *OperatorCollectionReconciler) findFailing(ctx context.Context, oc *v2be
 		if namespaces[i].Digest != oc.Status.Artifact.Digest {
 			continue
 		}
-		namespaces[i].Failing, err = finder.DescribeFailing(ctx, group, imported.Kinds, namespaces[i].Name, imported.Version)
+		runs, err := finder.DescribeRuns(ctx, group, imported.Kinds, namespaces[i].Name, imported.Version)
 		if err != nil {
 			return err
 		}
+		namespaces[i].Failing, namespaces[i].Running = runs.Failing, runs.Running
 	}
 	return nil
 }

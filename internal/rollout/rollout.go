@@ -23,6 +23,8 @@ type Namespace struct {
 	Message string
 	// Failing describes the custom resources that began to fail with the version, or is "".
 	Failing string
+	// Running are the names of the custom resources whose playbooks run, or "".
+	Running string
 	// UserManaged is true if a user decides when the operator is replaced. Other namespaces do not wait for it.
 	UserManaged bool
 }
@@ -33,7 +35,8 @@ type Strategy struct {
 	MaxUnavailable int
 	// Paused lets no further namespace begin.
 	Paused bool
-	// HealthyFor is the time for which a namespace must be ready before another one begins.
+	// HealthyFor is the time for which a namespace must be ready before another one begins. Unless it is zero, playbooks that run then
+	// must have ended, too: before that, nobody knows whether the custom resources fail.
 	HealthyFor time.Duration
 }
 
@@ -74,7 +77,7 @@ type state int
 const (
 	waiting    state = iota // It has not begun.
 	upgrading               // It has begun, and is not ready with the version yet.
-	settling                // It is ready with the version, but not for long enough.
+	settling                // It is ready with the version, but not for long enough, or its playbooks run.
 	upgraded                // It is ready with the version.
 	troubled                // It has begun, and needs attention.
 	userPaced               // It has begun, and a user decides when it goes on.
@@ -161,10 +164,15 @@ func (p *Plan) stateOf(namespace Namespace) state {
 		return troubled
 	case !p.runs(namespace):
 		return upgrading
-	case p.remaining(namespace) > 0:
+	case p.remaining(namespace) > 0, p.isJudged(namespace):
 		return settling
 	}
 	return upgraded
+}
+
+// isJudged reports whether a namespace has been ready for long enough, and playbooks have yet to show that its custom resources succeed.
+func (p *Plan) isJudged(namespace Namespace) bool {
+	return p.Strategy.HealthyFor > 0 && namespace.Running != "" && p.remaining(namespace) <= 0
 }
 
 // remaining is the time until a namespace has been ready for long enough.
@@ -199,6 +207,8 @@ func (p *Plan) message(in [stateCount][]Namespace, left []Namespace) string {
 		return "waiting for " + describe(in[upgrading])
 	case len(left) > 0 && p.Strategy.Paused:
 		return fmt.Sprintf("paused before namespace %s: set spec.upgrade.strategy.pause to false to go on", left[0].Name)
+	case len(left) > 0 && len(in[settling]) > 0 && p.isJudged(in[settling][0]):
+		return fmt.Sprintf("namespace %s begins when these playbooks have ended: %s", left[0].Name, in[settling][0].Running)
 	case len(left) > 0 && len(in[settling]) > 0:
 		return fmt.Sprintf("namespace %s begins when namespace %s has been ready for %s", left[0].Name, in[settling][0].Name, p.Strategy.HealthyFor)
 	case len(in[userPaced]) > 0:
@@ -217,7 +227,11 @@ func (p *Plan) again(in [stateCount][]Namespace, left []Namespace) time.Duration
 	}
 	var again time.Duration
 	for _, namespace := range in[settling] {
-		if remaining := min(p.remaining(namespace), p.Interval); again == 0 || remaining < again {
+		remaining := min(p.remaining(namespace), p.Interval)
+		if p.isJudged(namespace) {
+			remaining = p.Interval
+		}
+		if again == 0 || remaining < again {
 			again = remaining
 		}
 	}

@@ -16,7 +16,7 @@ const interval = 15 * time.Second
 
 // parse reads namespaces such as "a:2 b:1! c:1": the name, the digest, and
 //
-//	~ not ready   ! not ready, needs attention   x custom resources fail   u a user manages it   @30s ready for so long
+//	~ not ready   ! not ready, needs attention   x custom resources fail   r they run   u a user manages it   @30s ready for so long
 func parse(text string) []Namespace {
 	var namespaces []Namespace
 	for _, field := range strings.Fields(text) {
@@ -38,6 +38,9 @@ func parse(text string) []Namespace {
 		}
 		if strings.Contains(rest, "x") {
 			namespace.Failing = "resources of " + name
+		}
+		if strings.Contains(rest, "r") {
+			namespace.Running = "Thing " + name + "/x"
 		}
 		namespaces = append(namespaces, namespace)
 	}
@@ -94,6 +97,11 @@ func TestNext(t *testing.T) {
 		{name: "ready, but not for long enough", namespaces: "a:2@5s b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 10s", again: 5 * time.Second},
 		{name: "custom resources are looked at meanwhile", namespaces: "a:2@5m b:1", healthyFor: time.Hour, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 1h0m0s", again: interval},
 		{name: "ready for long enough", namespaces: "a:2@10s b:1", healthyFor: 10 * time.Second, began: "a", want: "a b", upgraded: 1, message: "waiting for namespace b"},
+		{name: "ready for long enough, and playbooks run", namespaces: "a:2r@10s b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, message: "namespace b begins when these playbooks have ended: Thing a/x", again: interval},
+		{name: "playbooks run, and it is not ready for long enough", namespaces: "a:2r@5s b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 10s", again: 5 * time.Second},
+		{name: "playbooks run, and nobody asked for health", namespaces: "a:2r b:1", began: "a", want: "a b", upgraded: 1, message: "waiting for namespace b"},
+		{name: "playbooks of the last one run", namespaces: "a:2@10s b:2r@10s", healthyFor: 10 * time.Second, began: "a b", upgraded: 2, over: true},
+		{name: "one fails while another one runs", namespaces: "a:2rx@10s b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, stopped: true, message: "stopped at namespace a: resources of a", again: interval},
 		{name: "it is not known since when", namespaces: "a:2 b:1", healthyFor: 10 * time.Second, began: "a", want: "a", upgraded: 1, message: "namespace b begins when namespace a has been ready for 10s", again: 10 * time.Second},
 		{name: "the shortest wait counts", namespaces: "a:2@5s b:2@7s c:1", unavailable: 2, healthyFor: 10 * time.Second, began: "a b", want: "a b", upgraded: 2, message: "namespace c begins when namespace a has been ready for 10s", again: 3 * time.Second},
 		{name: "nobody waits for the last one to be healthy", namespaces: "a:2@1h b:2@1s", healthyFor: 10 * time.Second, began: "a b", upgraded: 2, over: true},
