@@ -15,7 +15,9 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // component is one binary, built from a Go module that a folder of this project pins.
@@ -129,11 +131,23 @@ func buildFolder(ctx context.Context, p project, folder string, components []com
 		return err
 	}
 	for i, c := range components {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p.binary(c.name)), 0o755), os.Rename(filepath.Join(built, c.output()), p.binary(c.name)), writeFile(c.stampFile(p), stamps[i], 0o644)); err != nil {
+		output, binary := filepath.Join(built, c.output()), p.binary(c.name)
+		if err := errors.Join(setTime(output, stamps[i]), os.MkdirAll(filepath.Dir(binary), 0o755), os.Rename(output, binary), writeFile(c.stampFile(p), stamps[i], 0o644)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setTime sets the time of a file's last change to one that follows from its stamp: Go keeps the result of a test for as long as the
+// programs that the test has looked for have the same times, also in the next clone in the same folder.
+func setTime(file, stamp string) error {
+	seconds, err := strconv.ParseInt(stamp[:7], 16, 64)
+	if err != nil {
+		return err
+	}
+	t := time.Unix(1_000_000_000+seconds, 0)
+	return os.Chtimes(file, t, t)
 }
 
 // missing returns the components that are not there, or were built from other sources.

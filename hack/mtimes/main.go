@@ -1,0 +1,84 @@
+// Command mtimes gives each file and folder of a clean checkout a time of modification that follows from its content. Go keeps the
+// result of a test for as long as the files that the test has opened have the same paths and times: so what passed in one clone need
+// not be repeated in the next one in the same folder, as CI systems make it.
+//
+//	go run ./hack/mtimes
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// begin is the earliest time, in seconds since 1970: that of folders. It is long ago, since Go ignores files that were just written.
+const begin = 1_000_000_000
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "mtimes:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	if changed, err := git("status", "--porcelain"); err != nil || len(changed) > 0 {
+		return errors.Join(err, errors.New("the checkout is not clean, so that times would not follow from contents"))
+	}
+	files, err := git("ls-files", "--stage", "-z")
+	if err != nil {
+		return err
+	}
+	folders := map[string]bool{}
+	for entry := range strings.SplitSeq(strings.TrimSuffix(string(files), "\x00"), "\x00") {
+		// Such as "100644 7e59600739c96546163833214c36459e324bad0a 0	docs/install.md".
+		info, path, _ := strings.Cut(entry, "\t")
+		fields := strings.Fields(info)
+		if len(fields) != 3 || len(fields[1]) < 7 {
+			return fmt.Errorf("git ls-files has the line %q", entry)
+		}
+		seconds, err := strconv.ParseInt(fields[1][:7], 16, 64)
+		if err != nil {
+			return err
+		}
+		if file, err := os.Lstat(path); err != nil || file.Mode().Type() == fs.ModeSymlink {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := set(path, begin+seconds); err != nil {
+			return err
+		}
+		for folder := filepath.Dir(path); !folders[folder]; folder = filepath.Dir(folder) {
+			folders[folder] = true
+		}
+	}
+	var errs []error
+	for folder := range folders {
+		errs = append(errs, set(folder, begin))
+	}
+	return errors.Join(errs...)
+}
+
+func set(path string, seconds int64) error {
+	t := time.Unix(seconds, 0)
+	return os.Chtimes(path, t, t)
+}
+
+func git(args ...string) ([]byte, error) {
+	command := exec.Command("git", args...)
+	var out bytes.Buffer
+	command.Stdout, command.Stderr = &out, os.Stderr
+	if err := command.Run(); err != nil {
+		return nil, fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return out.Bytes(), nil
+}
