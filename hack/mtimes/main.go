@@ -1,4 +1,4 @@
-// Command mtimes gives each file and folder of a clean checkout a time of modification that follows from its content. Go keeps the
+// Command mtimes gives each file of a checkout that was not changed, and each folder, a time of modification that follows from its content. Go keeps the
 // result of a test for as long as the files that the test has opened have the same paths and times: so what passed in one clone need
 // not be repeated in the next one in the same folder, as CI systems make it.
 //
@@ -6,13 +6,12 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +19,9 @@ import (
 
 // begin is the earliest time, in seconds since 1970: that of folders. It is long ago, since Go ignores files that were just written.
 const begin = 1_000_000_000
+
+// symlink is the mode of a symbolic link: its time would be that of the file that it leads to.
+const symlink = "120000"
 
 func main() {
 	if err := run(); err != nil {
@@ -29,15 +31,16 @@ func main() {
 }
 
 func run() error {
-	if changed, err := git("status", "--porcelain"); err != nil || len(changed) > 0 {
-		return errors.Join(err, errors.New("the checkout is not clean, so that times would not follow from contents"))
-	}
 	files, err := git("ls-files", "--stage", "-z")
 	if err != nil {
 		return err
 	}
+	changed, err := git("diff", "--name-only", "-z") // It compares contents where times differ.
+	if err != nil {
+		return err
+	}
 	folders := map[string]bool{}
-	for entry := range strings.SplitSeq(strings.TrimSuffix(string(files), "\x00"), "\x00") {
+	for _, entry := range files {
 		// Such as "100644 7e59600739c96546163833214c36459e324bad0a 0	docs/install.md".
 		info, path, _ := strings.Cut(entry, "\t")
 		fields := strings.Fields(info)
@@ -48,10 +51,7 @@ func run() error {
 		if err != nil {
 			return err
 		}
-		if file, err := os.Lstat(path); err != nil || file.Mode().Type() == fs.ModeSymlink {
-			if err != nil {
-				return err
-			}
+		if slices.Contains(changed, path) || fields[0] == symlink {
 			continue
 		}
 		if err := set(path, begin+seconds); err != nil {
@@ -73,12 +73,13 @@ func set(path string, seconds int64) error {
 	return os.Chtimes(path, t, t)
 }
 
-func git(args ...string) ([]byte, error) {
+// git returns the entries that a command prints, each of which ends with a zero byte.
+func git(args ...string) ([]string, error) {
 	command := exec.Command("git", args...)
-	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, os.Stderr
-	if err := command.Run(); err != nil {
+	command.Stderr = os.Stderr
+	out, err := command.Output()
+	if err != nil {
 		return nil, fmt.Errorf("git %s: %w", args[0], err)
 	}
-	return out.Bytes(), nil
+	return strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 }), nil
 }
