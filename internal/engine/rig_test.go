@@ -166,8 +166,9 @@ type result struct {
 }
 
 type event struct {
-	Event string         `json:"event"`
-	Data  map[string]any `json:"event_data"`
+	Counter int            `json:"counter"`
+	Event   string         `json:"event"`
+	Data    map[string]any `json:"event_data"`
 }
 
 // messages returns the texts of successful tasks.
@@ -317,6 +318,7 @@ func (r *running) wait() result {
 		}
 		out.events = append(out.events, e)
 	}
+	slices.SortFunc(out.events, func(a, b event) int { return a.Counter - b.Counter }) // Names of files sort 100 before 99.
 	return out
 }
 
