@@ -8,7 +8,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,6 +55,16 @@ func (r *replacedResource) expectKept(ctx context.Context) {
 	Expect(live.GetUID()).To(Equal(r.uid))
 	Expect(live.GetDeletionTimestamp()).To(BeNil())
 	Expect(live.Object["spec"]).To(Equal(r.spec))
+}
+
+// recordKey returns the key that records of runs are signed with, once it exists.
+func recordKey(ctx context.Context, namespace string, s *sample) func(Gomega) []byte {
+	return func(g Gomega) []byte {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+		Get(ctx, g, secret)
+		g.Expect(secret.Data).To(HaveKeyWithValue("record.key", HaveLen(32)))
+		return secret.Data["record.key"]
+	}
 }
 
 // takeover is what the audit log says of a replacement.
