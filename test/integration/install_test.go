@@ -243,15 +243,9 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
 		Expect(soc.Status.Warnings).To(BeEmpty())
 
-		By("writing nothing when there is nothing to do")
+		By("coming to rest")
 		ExpectReady(ctx, oc)
-		Eventually(ctx, func(g Gomega) {
-			mark := markAudit()
-			g.Consistently(mark.writesAbout(namespace, s.crdName())).WithTimeout(time.Second).Should(BeEmpty())
-		}).Should(Succeed(), "it comes to rest")
-		before, mark := versions(installed(ctx, soc)), markAudit()
-		Consistently(mark.writesAbout(namespace, s.crdName())).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
-		Expect(versions(installed(ctx, soc))).To(Equal(before))
+		expectRest(ctx, namespace, s.crdName())
 
 		By("setting nothing in the Subscription that the ClusterServiceVersion sets")
 		Get(ctx, Default, subscription)
