@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -214,6 +215,16 @@ func recordedMethods(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(G
 		}
 		return methods
 	}
+}
+
+// makeTooLarge makes the sample one that can be installed, and that no catalog can hold.
+func (s *sample) makeTooLarge() {
+	var lines []string
+	for i := range 1300 {
+		lines = append(lines, fmt.Sprintf("{name: v%d, displayName: V %d, type: string, description: %s}", i, i, strings.Repeat("long ", 60)))
+	}
+	s.variables = strings.Join(lines, "\n      - ")
+	s.permissions = "  - kind: " + s.kind + "Too\n    playbook: play.yml\n    vars:\n      - " + s.variables
 }
 
 var _ = Describe("An installation by OLM", Ordered, func() {
