@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -205,55 +204,5 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 			Consistently(ctx, g.having(ctx)).WithTimeout(watchLag + time.Second).Should(Equal(g.namespaces[:i+1]))
 			g.makeAvailable(ctx, namespace)
 		}
-	})
-})
-
-var _ = Describe("An upgrade by OLM of a collection that is installed in several namespaces", Ordered, func() {
-	BeforeAll(restartWithOLM)
-
-	It("changes one channel after another", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, own)
-		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		Create(ctx, soc)
-		oc := importForOLM(ctx, own, s)
-		namespaces := []string{own, other}
-		slices.Sort(namespaces)
-		former := *s
-		for _, namespace := range namespaces {
-			runInOLM(ctx, expectSubscription(ctx, namespace, s), s)
-		}
-		ExpectReady(ctx, oc)
-
-		s.version = "2.0.0"
-		changeSpec(ctx, oc, s.pinned())
-		first, second := expectSubscription(ctx, namespaces[0], s), subscriptionOf(namespaces[1], s)
-		channel := func(g Gomega) string {
-			Get(ctx, g, second)
-			return second.Spec.Channel
-		}
-		Consistently(ctx, channel).Should(Equal("v1.0.0"))
-		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradePending, "version 2.0.0 runs in 0 of 2 namespaces; waiting for namespace "+namespaces[0], false)
-		// upgrade plays the part of OLM, which replaces the pods when the manager tells them what the new version needs.
-		upgrade := func(subscription *operatorsv1alpha1.Subscription) {
-			GinkgoHelper()
-			before := subscription.Spec.Config.Annotations[runtimeHash]
-			runInOLM(ctx, subscription, s)
-			Remove(ctx, operatorCSV(subscription.Namespace, &former))
-			Eventually(ctx, func(g Gomega) string {
-				Get(ctx, g, subscription)
-				return subscription.Spec.Config.Annotations[runtimeHash]
-			}).ShouldNot(Equal(before))
-			rollInOLM(ctx, subscription, s)
-		}
-		upgrade(first)
-		Eventually(ctx, channel).Should(Equal("v2.0.0"))
-		upgrade(second)
-		ExpectReady(ctx, oc)
-		Remove(ctx, soc)
-		for _, namespace := range namespaces {
-			collectGarbage(ctx, operatorCSV(namespace, s), s)
-		}
-		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 	})
 })
