@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -22,7 +21,7 @@ import (
 // badInput is one way to get an OperatorCollection wrong.
 type badInput struct {
 	reason, message string
-	// group is that of the attack table, if this is an attack.
+	// group is that of the attack table.
 	group string
 	// stalled says that only the author can help.
 	stalled bool
@@ -35,29 +34,13 @@ func unverified(url string) v2beta2.OperatorCollectionSpec {
 	return v2beta2.OperatorCollectionSpec{CollectionURL: url, SkipSignatureVerification: true}
 }
 
-// fromURL, fromBytes and fromSample make the spec of a badInput that needs nothing else.
-func fromURL(url func() string) func(context.Context, string) v2beta2.OperatorCollectionSpec {
-	return func(context.Context, string) v2beta2.OperatorCollectionSpec { return unverified(url()) }
-}
-
-func answering(handler http.HandlerFunc) func(context.Context, string) v2beta2.OperatorCollectionSpec {
-	return fromURL(func() string { return web.Handle(handler) })
-}
-
+// fromBytes makes the spec of a badInput that needs nothing else.
 func fromBytes(content func() []byte) func(context.Context, string) v2beta2.OperatorCollectionSpec {
-	return fromURL(func() string { return web.Serve(content()) })
-}
-
-func fromSample(change func(*sample)) func(context.Context, string) v2beta2.OperatorCollectionSpec {
-	return fromBytes(func() []byte {
-		s := newSample()
-		change(s)
-		return s.archive()
-	})
+	return func(context.Context, string) v2beta2.OperatorCollectionSpec { return unverified(web.Serve(content())) }
 }
 
 var _ = Describe("Bad input", func() {
-	DescribeTable("is refused with a reason of its own, and installs nothing",
+	DescribeTable("is refused with a reason of its own, and installs nothing", attack.Label,
 		func(ctx context.Context, bad badInput) {
 			namespace := newNamespace(ctx)
 			oc := newCollection(namespace, "oc", bad.spec(ctx, namespace))
@@ -75,112 +58,47 @@ var _ = Describe("Bad input", func() {
 
 			Expect(madeIn(ctx, namespace)).To(Equal(secrets))
 			Expect(namesOf(listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{}))).To(HaveEach(BeElementOf(namesOf(crds))))
-			if bad.group != "" {
-				attack.Repelled(bad.group, "import "+CurrentSpecReport().LeafNodeText, "it is refused, and nothing is made", seen(ctx, oc))
-			}
+			attack.Repelled(bad.group, "import "+CurrentSpecReport().LeafNodeText, "it is refused, and nothing is made", seen(ctx, oc))
 		},
-		Entry("a server that is not there", badInput{
-			reason: v2beta2.ReasonSourceUnreachable, message: "http://", spec: fromURL(func() string { return "http://127.0.0.1:1/x.tar.gz" }),
+		Entry("a server that never ends", badInput{
+			group: "Fetching", reason: v2beta2.ReasonFetchTimeout, message: "http://", spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
+				return unverified(web.Handle(func(w http.ResponseWriter, r *http.Request) {
+					w.WriteHeader(http.StatusOK)
+					w.(http.Flusher).Flush()
+					<-r.Context().Done()
+				}))
+			},
 		}),
-		Entry("an archive that is not there", badInput{
-			reason: v2beta2.ReasonArchiveNotFound, message: "404", spec: fromURL(func() string { return web.URL + "/absent.tar.gz" }),
-		}),
-		Entry("a server that asks for credentials", badInput{
-			reason: v2beta2.ReasonUnauthorized, message: "401", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(http.StatusUnauthorized)
-			}),
-		}),
-		Entry("a server that never ends", attack.Label, badInput{
-			group: "Fetching", reason: v2beta2.ReasonFetchTimeout, message: "http://", spec: answering(func(w http.ResponseWriter, r *http.Request) {
-				w.WriteHeader(http.StatusOK)
-				w.(http.Flusher).Flush()
-				<-r.Context().Done()
-			}),
-		}),
-		Entry("an archive that is cut off", badInput{
-			reason: v2beta2.ReasonArchiveTruncated, message: "http://", spec: answering(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Length", "5000")
-				_, _ = w.Write(Tarball("MANIFEST.json"))
-			}),
-		}),
-		Entry("an archive that is too large, and says so", attack.Label, badInput{
+		Entry("an archive that is too large, and says so", badInput{
 			group: "Fetching", reason: v2beta2.ReasonArchiveTooLarge, message: "1048576", stalled: true,
 			spec: fromBytes(func() []byte { return make([]byte, fetchMaxBytes+1) }),
 		}),
-		Entry("an archive that is not gzip", badInput{
-			reason: v2beta2.ReasonArchiveNotGzip, message: "gzip", stalled: true,
-			spec: fromBytes(func() []byte { return []byte("<html>please log in</html>") }),
-		}),
-		Entry("an archive that leads out of itself", attack.Label, badInput{
+		Entry("an archive that leads out of itself", badInput{
 			group: "Hostile archives", reason: v2beta2.ReasonArchiveUnsafe, message: "../outside", stalled: true,
 			spec: fromBytes(func() []byte { return Tarball("MANIFEST.json", "../outside") }),
 		}),
-		Entry("no operator-config", badInput{
-			reason: v2beta2.ReasonOperatorConfigMissing, message: "operator-config.yml", stalled: true,
-			spec: fromSample(func(s *sample) { s.files = map[string]string{"operator-config.yml": ""} }),
-		}),
-		Entry("two operator-configs", badInput{
-			reason: v2beta2.ReasonOperatorConfigAmbiguous, message: "operator-config.yaml", stalled: true,
-			spec: fromSample(func(s *sample) { s.files = map[string]string{"operator-config.yaml": s.operatorConfig()} }),
-		}),
-		Entry("an operator-config that is no YAML", badInput{
-			reason: v2beta2.ReasonInvalidYAML, message: "tab character", stalled: true,
-			spec: fromSample(func(s *sample) {
-				s.files = map[string]string{"operator-config.yml": "domain: it\nname: thing\n\tversion: 1.0.0\n"}
-			}),
-		}),
-		Entry("fields that break the specification, all of them named", badInput{
-			reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind", stalled: true,
-			spec: fromSample(func(s *sample) { s.kind = "not_a_kind"; s.variables = "{name: size, type: hugeint}" }),
-		}),
-		Entry("a playbook that is not in the archive", badInput{
-			reason: v2beta2.ReasonPlaybookMissing, message: "resources[0].playbook", stalled: true,
-			spec: fromSample(func(s *sample) { s.files = map[string]string{"play.yml": ""} }),
-		}),
-		Entry("a kind that the API server could not store", attack.Label, badInput{
+		Entry("a kind that the API server could not store", badInput{
 			group: "Hostile archives", reason: v2beta2.ReasonInvalidCollection, message: "operator-config.yml:6:11: resources[0].kind: the API server would refuse", stalled: true,
-			spec: fromSample(func(s *sample) {
+			spec: fromBytes(func() []byte {
+				s := newSample()
 				// Six bytes each in JSON.
 				s.variables = "{name: size, displayName: Size, type: integer, description: " + strings.Repeat("<", 1<<18) + "}"
+				return s.archive()
 			}),
 		}),
-		Entry("a wrong digest", attack.Label, badInput{
+		Entry("a wrong digest", badInput{
 			group: "Origin", reason: v2beta2.ReasonDigestMismatch, message: DigestOf(nil), stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(newSample().archive()), Digest: DigestOf(nil)}
 			},
 		}),
-		Entry("an archive that nothing vouches for", attack.Label, badInput{
+		Entry("an archive that nothing vouches for", badInput{
 			group: "Origin", reason: v2beta2.ReasonNotVerified, message: "skipSignatureVerification", stalled: true,
 			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
 				return v2beta2.OperatorCollectionSpec{CollectionURL: web.Serve(newSample().archive())}
 			},
 		}),
-		Entry("no URL, and no labels of an upload", badInput{
-			reason: v2beta2.ReasonInvalidURL, message: "spec.collectionURL", stalled: true,
-			spec: fromURL(func() string { return "" }),
-		}),
-		Entry("a Secret for the download that is not there", badInput{
-			reason: v2beta2.ReasonCredentialsInvalid, message: `"absent"`,
-			spec: func(context.Context, string) v2beta2.OperatorCollectionSpec {
-				spec := newSample().pinned()
-				spec.CredentialsSecret = "absent"
-				return spec
-			},
-		}),
-		Entry("a Secret for the download without usable keys", badInput{
-			reason: v2beta2.ReasonCredentialsInvalid, message: "token",
-			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
-				Create(ctx, &corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "useless", Labels: map[string]string{credentialLabel: "true"}},
-					StringData: map[string]string{"Token": "x"},
-				})
-				spec := newSample().pinned()
-				spec.CredentialsSecret = "useless"
-				return spec
-			},
-		}),
-		Entry("a Secret for the download that is not marked as one", attack.Label, badInput{
+		Entry("a Secret for the download that is not marked as one", badInput{
 			group: "Fetching", reason: v2beta2.ReasonCredentialsInvalid, message: credentialLabel + "=true",
 			spec: func(ctx context.Context, namespace string) v2beta2.OperatorCollectionSpec {
 				Create(ctx, &corev1.Secret{
@@ -192,7 +110,7 @@ var _ = Describe("Bad input", func() {
 				return spec
 			},
 		}),
-		Entry("a kind whose CRD belongs to somebody else", attack.Label, badInput{
+		Entry("a kind whose CRD belongs to somebody else", badInput{
 			group: "Tenancy", reason: v2beta2.ReasonKindClash, message: "spec.apiGroup to PerCollection",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
@@ -209,7 +127,7 @@ var _ = Describe("Bad input", func() {
 				return s.pinned()
 			},
 		}),
-		Entry("a collection that another namespace has", attack.Label, badInput{
+		Entry("a collection that another namespace has", badInput{
 			group: "Tenancy", reason: v2beta2.ReasonCollectionClaimed, message: "belongs to namespace",
 			spec: func(ctx context.Context, _ string) v2beta2.OperatorCollectionSpec {
 				s := newSample()
@@ -240,32 +158,6 @@ var _ = Describe("Bad input", func() {
 		Get(ctx, Default, oc)
 		Expect(len(oc.Status.Message)).To(BeNumerically(">", 1024), "an event could not hold it")
 		Eventually(ctx, func() []string { return eventReasons(ctx, oc) }).Should(ContainElement(v2beta2.ReasonInvalidCollection))
-	})
-
-	It("is tried again when it may heal, and heals by itself", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		archive := s.archive()
-		url := web.Handle(http.NotFound)
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive)})
-		Create(ctx, oc)
-		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotFound, "404", false)
-		web.Replace(url, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(archive) })
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
-		Expect(Condition(ctx, oc, v2beta2.ConditionStalled)(Default)).To(ConditionAbsent())
-	})
-
-	It("is not downloaded again and again when only its author can help", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		archive, requests := s.archive(), make(chan struct{}, 1000)
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{Digest: DigestOf(nil), CollectionURL: web.Handle(
-			func(w http.ResponseWriter, _ *http.Request) {
-				requests <- struct{}{}
-				_, _ = w.Write(archive)
-			})})
-		Create(ctx, oc)
-		ExpectFailure(ctx, oc, v2beta2.ReasonDigestMismatch, "", true)
-		downloads := len(requests)
-		Consistently(ctx, func() int { return len(requests) }).WithTimeout(4 * time.Second).Should(Equal(downloads))
 	})
 })
 

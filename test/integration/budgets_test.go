@@ -166,11 +166,6 @@ var _ = Describe("A budget", attack.Label, func() {
 		Expect(Condition(ctx, second, v2beta2.ConditionReady)(Default)).To(ConditionTrue())
 	})
 
-	It("of memory for collections forgets what was loaded, and everything works without", func(ctx context.Context) {
-		withFlags(ctx, "--max-loaded-bytes=1")
-		installSample(ctx, newNamespace(ctx), newSample())
-	})
-
 	It("of connections keeps the archives available while a client stalls hundreds of downloads", func(ctx context.Context) {
 		s := newSample()
 		s.files = map[string]string{"large.txt": noise(700 << 10)} // More than the buffers of a connection take.

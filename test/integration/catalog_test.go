@@ -2,13 +2,9 @@ package integration
 
 import (
 	"context"
-	"fmt"
-	"strings"
-	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -18,18 +14,7 @@ import (
 var published = v2beta2.ConditionPublished
 
 var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
-	It("does not exist unless it is asked for", func(ctx context.Context) {
-		withoutOLM()
-		installOLM(ctx)
-		allowOLM(ctx)
-		s := newSample()
-		oc := installSample(ctx, newNamespace(ctx), s)
-		Expect(Condition(ctx, oc, published)(Default)).To(ConditionAbsent())
-		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "CatalogSourceList")).To(BeEmpty())
-		Expect(listUnstructured(ctx, "operators.coreos.com/v1alpha1", "SubscriptionList")).To(BeEmpty())
-	})
-
-	It("has what was imported within seconds, and nothing is written while nothing changes", func(ctx context.Context) {
+	It("has what was imported within seconds, and never less after a restart", func(ctx context.Context) {
 		catalog := withCatalog(ctx)
 		Eventually(ctx, catalog.packages(ctx)).Should(BeEmpty())
 		source := catalog.source()
@@ -51,25 +36,7 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 			HaveKeyWithValue("displayName", "Collection Operator"), Not(HaveKey("updateStrategy"))))
 		Expect(source.GetAnnotations()).To(HaveKeyWithValue("zoscb.ibm.com/catalog-digest", HavePrefix("sha256:")))
 
-		By("looking at it again without a write")
-		settled(ctx, oc)
-		expectRest(ctx)
-		mark := markAudit()
-		grantVersion(ctx)
-		Consistently(ctx, func(g Gomega) {
-			g.Expect(Live(ctx, g, source).GetResourceVersion()).To(Equal(source.GetResourceVersion()))
-			g.Expect(mark.writesAbout(namespace, oc.Namespace, source.GetName())()).To(BeEmpty())
-		}).WithTimeout(6 * time.Second).Should(Succeed())
-
-		By("making the CatalogSource again when somebody deletes it, with the same content")
-		Remove(ctx, source)
-		Eventually(ctx, func(g Gomega) {
-			again := Live(ctx, g, source)
-			g.Expect(again.GetUID()).NotTo(Equal(source.GetUID()))
-			g.Expect(again.GetAnnotations()).To(Equal(source.GetAnnotations()))
-		}).Should(Succeed())
-
-		By("never showing less after a restart, even if the archives have to be fetched again")
+		By("restarting the manager, which has to fetch the archives again")
 		theManager.kill()
 		theManager.loseArchives()
 		theManager.start(ctx)
@@ -80,13 +47,6 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		}).Should(Succeed())
 		Expect(first).To(ConsistOf(s.operator()))
 		Expect(Live(ctx, Default, source).GetAnnotations()).To(Equal(source.GetAnnotations()))
-
-		By("losing the package with the collection")
-		removeCollections(ctx, namespace)
-		Eventually(ctx, catalog.packages(ctx)).Should(BeEmpty())
-		Eventually(ctx, func(g Gomega) {
-			g.Expect(Live(ctx, g, source).GetAnnotations()).NotTo(Equal(source.GetAnnotations()))
-		}).Should(Succeed())
 	})
 
 	It("has only what was granted its permissions, and withdraws it with the grant", func(ctx context.Context) {
@@ -114,89 +74,34 @@ var _ = Describe("The catalog for the Operator Lifecycle Manager", func() {
 		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonPermissionsNotGranted)))
 	})
 
-	It("leaves out what it cannot hold, and nothing else", func(ctx context.Context) {
-		catalog := withCatalog(ctx)
-		large, other := newSample(), newSample()
-		large.makeTooLarge()
-		oc := importSample(ctx, newNamespace(ctx), large)
-		importSample(ctx, newNamespace(ctx), other)
-		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonBundleTooLarge)))
-		Eventually(ctx, catalog.packages(ctx)).Should(ConsistOf(other.operator()))
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue(), "it can be installed all the same")
-	})
-
-	It("begins when the Operator Lifecycle Manager is installed, and the manager goes on", Slow, func(ctx context.Context) {
+	It("is made only where it is asked for, and says what it lacks until it is there, while the manager goes on", Slow, func(ctx context.Context) {
 		withoutOLM()
-		allowOLM(ctx)
-		catalog := startWithCatalog(ctx)
-		s := newSample()
+		withdrawOLM()
+		s, olm := newSample(), olmNamespace(ctx)
 		oc := importSample(ctx, newNamespace(ctx), s)
-		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
-			WithMessage("the Operator Lifecycle Manager is not installed")))
-		installOLM(ctx)
-		Eventually(ctx, Condition(ctx, oc, published)).WithTimeout(InstallTimeout).Should(ConditionTrue())
-		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
-	})
+		Expect(Condition(ctx, oc, published)(Default)).To(ConditionAbsent())
+		catalog := startWithCatalog(ctx, "--catalog-namespace=")
+		says := func(reason, message string) {
+			GinkgoHelper()
+			Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(reason), WithMessage(message)))
+		}
+		says(v2beta2.ReasonOLMUnavailable, "the Operator Lifecycle Manager is not installed")
 
-	It("says what is missing when the manager may not use the Operator Lifecycle Manager", Slow, func(ctx context.Context) {
-		withoutOLM()
+		By("lacking the permission to use it")
 		installOLM(ctx)
-		startWithCatalog(ctx)
-		oc := importSample(ctx, newNamespace(ctx), newSample())
-		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonOLMUnavailable),
-			WithMessage("may not create Subscriptions: install it with the component config/components/olm")))
-	})
+		says(v2beta2.ReasonOLMUnavailable, "may not create Subscriptions: install it with the component config/components/olm")
 
-	It("takes over no CatalogSource of somebody else", Slow, func(ctx context.Context) {
-		withoutOLM()
-		installOLM(ctx)
-		allowOLM(ctx)
-		olm := olmNamespace(ctx)
+		By("taking over no CatalogSource of somebody else")
 		foreign := (&testCatalog{namespace: olm.GetName()}).source()
 		foreign.Object["spec"] = map[string]any{"sourceType": "grpc", "address": "foreign.example:50051"}
 		Create(ctx, foreign)
-		startWithCatalog(ctx, "--catalog-namespace=")
-		oc := importSample(ctx, newNamespace(ctx), newSample())
-		Eventually(ctx, Condition(ctx, oc, published)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonForeignObject),
-			WithMessage(`CatalogSource "olm/collection-operator-catalog"`)))
+		grantOLM(ctx)
+		says(v2beta2.ReasonForeignObject, `CatalogSource "olm/collection-operator-catalog"`)
 		Expect(Live(ctx, Default, foreign).GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
+
+		By("having all it needs")
 		Remove(ctx, foreign)
 		Eventually(ctx, Condition(ctx, oc, published)).WithTimeout(InstallTimeout).Should(ConditionTrue())
+		Expect(catalog.packages(ctx)()).To(ConsistOf(s.operator()))
 	})
 })
-
-// settled waits until the manager has nothing more to write about an object.
-func settled(ctx context.Context, oc *v2beta2.OperatorCollection) {
-	GinkgoHelper()
-	var version string
-	Eventually(ctx, func(g Gomega) {
-		Get(ctx, g, oc)
-		before := version
-		version = oc.ResourceVersion
-		g.Expect(version).To(Equal(before))
-	}).WithPolling(time.Second).Should(Succeed())
-}
-
-func listUnstructured(ctx context.Context, apiVersion, kind string) []unstructured.Unstructured {
-	GinkgoHelper()
-	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion(apiVersion)
-	list.SetKind(kind)
-	Expect(K8s.List(ctx, list)).To(Succeed())
-	return list.Items
-}
-
-// makeTooLarge makes the sample one that can be installed, and that no catalog can hold.
-func (s *sample) makeTooLarge() {
-	s.variables = manyVariables(1300)
-	s.permissions = "  - kind: " + s.kind + "Too\n    playbook: play.yml\n    vars:\n      - " + manyVariables(1300)
-}
-
-// manyVariables are as many as given, with long descriptions.
-func manyVariables(count int) string {
-	lines := make([]string, 0, count)
-	for i := range count {
-		lines = append(lines, fmt.Sprintf("{name: v%d, displayName: V %d, type: string, description: %s}", i, i, strings.Repeat("long ", 60)))
-	}
-	return strings.Join(lines, "\n      - ")
-}

@@ -99,13 +99,13 @@ var _ = Describe("The manager", func() {
 		}
 		before, mark := everything(), markAudit()
 		Expect(before).To(HaveLen(9 + 5))
-		Consistently(mark.writesAbout(about...)).WithTimeout(2 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
 		theManager.stop()
 		theManager.start(ctx)
-		Consistently(mark.writesAbout(about...)).WithTimeout(4 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
+		Consistently(mark.writesAbout(about...)).WithTimeout(2 * probeInterval).WithPolling(time.Second).Should(BeEmpty())
 		Expect(everything()).To(Equal(before))
 		AddReportEntry("writes of the idle manager, before and after a restart", fmt.Sprint(len(mark.writesAbout(about...)())))
 	})
+
 	It("writes nothing while something stays wrong in the same way", func(ctx context.Context) {
 		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
 		server.down()
@@ -123,6 +123,6 @@ var _ = Describe("The manager", func() {
 			mark = markAudit()
 			g.Consistently(mark.writesAbout(namespace)).WithTimeout(time.Second).Should(BeEmpty())
 		}).Should(Succeed(), "it comes to rest")
-		Consistently(mark.writesAbout(namespace)).WithTimeout(12*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
+		Consistently(mark.writesAbout(namespace)).WithTimeout(5*time.Second).WithPolling(time.Second).Should(BeEmpty(), "longer than every poll")
 	})
 })

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -128,102 +127,6 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 		}
 	}
 
-	It("holds what the runtime needs for each endpoint, follows changes, and rolls no pods", func(ctx context.Context) {
-		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		key, passphrase, password := SecretValue("private key"), SecretValue("passphrase"), SecretValue("password")
-		Create(ctx,
-			&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}, Type: corev1.SecretTypeSSHAuth,
-				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key, "passphrase": passphrase},
-			},
-			&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-password", Labels: map[string]string{credentialLabel: "true"}},
-				StringData: map[string]string{"username": "OPER", "password": password},
-			})
-		lpar1, lpar2 := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2.example", server)
-		lpar1.Spec.CredentialName = "by-key"
-		lpar1.Spec.Variables = Variables(`"pyz: /usr/lpp/IBM/cyp"`, `{"name":"ansible_python_interpreter","value":"{{ pyz }}/bin/python3"}`)
-		lpar2.Spec.CredentialName = "by-password"
-		Create(ctx, lpar1, lpar2, &v2beta2.ZosEndpoint{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "pod"}, Spec: v2beta2.ZosEndpointSpec{EndpointType: v2beta2.EndpointLocal},
-		})
-		oc := installSample(ctx, namespace, s)
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(
-			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_passphrase", passphrase),
-			HaveKeyWithValue("lpar2.example_password", password), Not(HaveKey("lpar2.example_key")),
-			HaveKeyWithValue("lpar1_known_hosts", fmt.Sprintf("[%s]:%d %s\n", server.host, server.port, server.hostKey())),
-			HaveKey("pod_vars.yaml"), Not(HaveKey("pod_known_hosts")),
-			Not(HaveKey("lpar1_refusal")), Not(HaveKey("lpar2.example_refusal")),
-		))
-		var vars map[string]any
-		Expect(json.Unmarshal([]byte(secretOf(ctx, namespace, s)(Default)["lpar1_vars.yaml"]), &vars)).To(Succeed())
-		Expect(vars).To(Equal(map[string]any{
-			"ansible_host": server.host, "ansible_port": float64(server.port), "ansible_user": "IBMUSER",
-			"pyz": "/usr/lpp/IBM/cyp", "ansible_python_interpreter": "{{ pyz }}/bin/python3",
-		}))
-		operator := deployment(namespace, s.operator())
-		Get(ctx, Default, operator)
-
-		By("following a rotated key, a changed variable, a new and a removed endpoint")
-		rotated := SecretValue("rotated private key")
-		Patch(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "by-key"}},
-			fmt.Sprintf(`{"stringData":{"ssh-privatekey":%q}}`, rotated))
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_key", rotated))
-		Patch(ctx, lpar1, `{"spec":{"variables":["pyz=/new"]}}`)
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"/new"`)))
-		Create(ctx, newEndpoint(namespace, "lpar3", server))
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar3_refusal", HavePrefix("CredentialMissing: ")))
-		Remove(ctx, lpar2)
-		Eventually(ctx, secretOf(ctx, namespace, s)).ShouldNot(ContainElement(password))
-		generation := operator.Generation
-		Get(ctx, Default, operator)
-		Expect(operator.Generation).To(Equal(generation))
-		ExpectReady(ctx, oc)
-		Eventually(ctx, func(g Gomega) []v2beta2.SubOperatorConfigReference {
-			Get(ctx, g, lpar1)
-			return lpar1.Status.SubOperatorConfigs
-		}).Should(ConsistOf(v2beta2.SubOperatorConfigReference{Name: "oc-soc"}))
-	})
-
-	It("follows changes also while the operator cannot be changed", func(ctx context.Context) {
-		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		soc := defaultSOC(installSample(ctx, namespace, s))
-		Patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
-		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
-
-		key := SecretValue("key for an operator that cannot be changed")
-		credential := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "logon"}, Type: corev1.SecretTypeSSHAuth,
-			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": key},
-		}
-		endpoint := newEndpoint(namespace, "lpar1", server)
-		endpoint.Spec.CredentialName = credential.Name
-		Create(ctx, credential, endpoint)
-		Eventually(ctx, secretOf(ctx, namespace, s)).WithTimeout(soon).Should(HaveKeyWithValue("lpar1_key", key))
-		Remove(ctx, endpoint)
-		Eventually(ctx, secretOf(ctx, namespace, s)).WithTimeout(soon).Should(BeEmpty())
-		ExpectFailure(ctx, soc, v2beta2.ReasonOLMUnavailable, namespace, false)
-	})
-
-	It("holds only the endpoints that the mapping names, with the mapping's credentials, and none for an empty list", func(ctx context.Context) {
-		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		key := SecretValue("private key of a mapping")
-		Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "mine"}, Type: corev1.SecretTypeSSHAuth,
-			StringData: map[string]string{"username": "MINE", "ssh-privatekey": key},
-		}, newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server))
-		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{
-			Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar1", CredentialName: "mine"}},
-		})
-		Create(ctx, soc)
-		installSample(ctx, namespace, s)
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(
-			HaveKeyWithValue("lpar1_key", key), HaveKeyWithValue("lpar1_vars.yaml", ContainSubstring(`"MINE"`)), Not(HaveKey("lpar2_vars.yaml"))))
-		Patch(ctx, soc, fmt.Sprintf(`{"spec":{"mapping":[{"namespace":%q,"zosendpoints":[]}]}}`, namespace))
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(BeEmpty())
-		ExpectReady(ctx, soc)
-	})
-
 	It("identifies a credential in the same way for all installations, with a key that only the manager has", attack.Label, func(ctx context.Context) {
 		namespace, other, s, server := newNamespace(ctx), newNamespace(ctx), newSample(), startSSHServer()
 		allowMapping(ctx, other, namespace)
@@ -293,71 +196,31 @@ var _ = Describe("The Secret with an installation's endpoints", func() {
 			"the Secret with the endpoints has no key")
 	})
 
-	DescribeTable("refuses runs with a credential that cannot be used, and status says why",
-		func(ctx context.Context, secret *corev1.Secret, message string) {
-			namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-			endpoint := newEndpoint(namespace, "lpar1", server)
-			endpoint.Spec.CredentialName = "credential"
-			Create(ctx, endpoint)
-			if secret != nil {
-				secret.Namespace, secret.Name = namespace, "credential"
-				Create(ctx, secret)
-			}
-			oc := importSample(ctx, namespace, s)
-			Eventually(ctx, secretOf(ctx, namespace, s)).Should(
-				HaveKeyWithValue("lpar1_refusal", And(HavePrefix("CredentialInvalid: "), ContainSubstring(message))))
-			makeAvailable(ctx, namespace, s.operator())
-			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonCredentialInvalid, message, false)
-			ExpectFailure(ctx, oc, v2beta2.ReasonCredentialInvalid, message, false)
-			Expect(secretOf(ctx, namespace, s)(Default)).NotTo(Or(HaveKey("lpar1_key"), HaveKey("lpar1_password")))
-
-			By("healing with a Secret that is right")
-			if secret != nil {
-				Remove(ctx, secret)
-			}
-			Create(ctx, &corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
-				StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("late private key")},
-			})
-			ExpectReady(ctx, oc)
-			Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))), "once its host key is known")
-		},
-		Entry("that is missing", nil, `Secret "credential" for ZosEndpoint "lpar1" does not exist`),
-		Entry("that is not marked as one",
-			&corev1.Secret{StringData: map[string]string{"username": "u", "password": SecretValue("password of another")}}, "is not a credential"),
-		Entry("that has no user name", &corev1.Secret{
-			Type: corev1.SecretTypeSSHAuth, StringData: map[string]string{"ssh-privatekey": SecretValue("key without user")},
-		}, "has no key username"),
-		Entry("that has both key and password", &corev1.Secret{
-			Type:       corev1.SecretTypeSSHAuth,
-			StringData: map[string]string{"username": "u", "ssh-privatekey": SecretValue("one key"), "password": SecretValue("one password")},
-		}, "keep one"),
-	)
-
-	It("says which endpoint of the mapping does not exist, and heals when it does", func(ctx context.Context) {
+	It("refuses runs with a credential that is not marked as one, and status says why", func(ctx context.Context) {
+		const message = "is not a credential"
 		namespace, s := newNamespace(ctx), newSample()
-		soc := newSOC(namespace, "soc", "oc", v2beta2.NamespaceMapping{
-			Namespace: namespace, ZosEndpoints: &[]v2beta2.EndpointMapping{{Name: "lpar9"}},
-		})
-		Create(ctx, soc)
+		endpoint := newEndpoint(namespace, "lpar1", startSSHServer())
+		endpoint.Spec.CredentialName = "credential"
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"},
+			StringData: map[string]string{"username": "u", "password": SecretValue("password of another")},
+		}
+		Create(ctx, endpoint, secret)
 		oc := importSample(ctx, namespace, s)
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(
+			HaveKeyWithValue("lpar1_refusal", And(HavePrefix("CredentialInvalid: "), ContainSubstring(message))))
 		makeAvailable(ctx, namespace, s.operator())
-		ExpectFailure(ctx, soc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
-		ExpectFailure(ctx, oc, v2beta2.ReasonEndpointNotFound, `"lpar9"`, false)
-		local := newEndpoint(namespace, "lpar9", nil)
-		local.Spec.EndpointType = v2beta2.EndpointLocal
-		Create(ctx, local)
-		ExpectReady(ctx, oc)
-	})
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonCredentialInvalid, message, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonCredentialInvalid, message, false)
+		Expect(secretOf(ctx, namespace, s)(Default)).NotTo(Or(HaveKey("lpar1_key"), HaveKey("lpar1_password")))
 
-	It("refuses runs against a host whose key is not known yet", func(ctx context.Context) {
-		namespace, s, server := newNamespace(ctx), newSample(), startSSHServer()
-		server.down()
-		Create(ctx, newEndpoint(namespace, "lpar1", server))
-		installSample(ctx, namespace, s)
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_refusal", HavePrefix("HostKeyUnknown: ")))
-		server.up()
-		Eventually(ctx, secretOf(ctx, namespace, s)).Should(HaveKeyWithValue("lpar1_refusal", Not(HavePrefix("HostKeyUnknown: "))))
-		Expect(strings.HasPrefix(server.hostKey(), "ssh-ed25519 ")).To(BeTrue())
+		By("healing with a Secret that is right")
+		Remove(ctx, secret)
+		Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "credential"}, Type: corev1.SecretTypeSSHAuth,
+			StringData: map[string]string{"username": "IBMUSER", "ssh-privatekey": SecretValue("late private key")},
+		})
+		ExpectReady(ctx, oc)
+		Eventually(ctx, secretOf(ctx, namespace, s)).Should(And(HaveKey("lpar1_key"), Not(HaveKey("lpar1_refusal"))), "once its host key is known")
 	})
 })

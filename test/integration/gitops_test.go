@@ -28,10 +28,10 @@ type gitOpsTool struct {
 	labels, annotations map[string]string
 }
 
-var gitOpsTools = []gitOpsTool{
-	{"argocd-controller", map[string]string{"app.kubernetes.io/instance": "zos"}, map[string]string{"argocd.argoproj.io/tracking-id": "zos:a/b:c/d"}},
-	{"kustomize-controller", map[string]string{"kustomize.toolkit.fluxcd.io/name": "zos", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}, nil},
-}
+var (
+	argoCD = gitOpsTool{"argocd-controller", map[string]string{"app.kubernetes.io/instance": "zos"}, map[string]string{"argocd.argoproj.io/tracking-id": "zos:a/b:c/d"}}
+	flux   = gitOpsTool{"kustomize-controller", map[string]string{"kustomize.toolkit.fluxcd.io/name": "zos", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}, nil}
+)
 
 // manifest is an object as it is in Git, with the tool's marks.
 func (t gitOpsTool) manifest(object client.Object) *unstructured.Unstructured {
@@ -98,134 +98,80 @@ func (t gitOpsTool) expectUnmarked(ctx context.Context, s *sample, namespaces ..
 }
 
 var _ = Describe("A GitOps tool", func() {
-	for _, tool := range gitOpsTools {
-		It("that applies as "+tool.manager+" takes over a default, and then sees no difference", func(ctx context.Context) {
-			own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-			allowMapping(ctx, other, own)
-			local := newEndpoint(own, "lpar1", nil)
-			local.Spec.EndpointType = v2beta2.EndpointLocal
-			endpoint := tool.manifest(local)
-			oc := tool.manifest(newCollection(own, "oc", s.pinned()))
-			tool.apply(ctx, endpoint)
-			tool.apply(ctx, oc)
-
-			By("syncing a wave after the manager has made a default for another namespace")
-			Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
-			ExpectHealth(ctx, "collection-installing", oc)
-			soc := defaultSOC(oc)
-			Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(Equal("true"))
-			wanted := tool.manifest(newSOC(own, soc.Name, oc.GetName(), mapTo(other)...))
-			tool.apply(ctx, wanted)
-			Eventually(ctx, func(g Gomega) {
-				Get(ctx, g, soc)
-				g.Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
-				g.Expect(soc.Spec.Mapping).To(Equal(mapTo(other)))
-			}).Should(Succeed())
-			Eventually(ctx, notes(ctx, soc, v2beta2.ReasonHandedOver)).Should(ConsistOf(And(
-				HavePrefix(tool.manager+" has applied"), HaveSuffix("namespace %q, which the manifest does not map, was removed from spec.mapping", own))))
-			makeAvailable(ctx, other, s.operator())
-			ExpectReady(ctx, soc)
-			ExpectReady(ctx, oc)
-			ExpectReady(ctx, endpoint)
-			Eventually(ctx, Gone(ctx, deployment(own, s.operator()))).Should(BeTrue())
-			ExpectHealth(ctx, "collection-ready", oc)
-			ExpectHealth(ctx, "config-ready", soc)
-			ExpectHealth(ctx, "endpoint-ready", endpoint)
-
-			By("syncing a custom resource, of which defaults, status and annotations are the cluster's")
-			thing := tool.manifest(s.instance(other, "one"))
-			thing = tool.apply(ctx, thing)
-			ExpectHealth(ctx, "resource-pending", thing)
-			thing = tool.manifest(s.instance(other, "one"))
-			reportRun(ctx, thing.DeepCopy(), "Succeeded", runOf("1", "Succeeded", ""))
-			Patch(ctx, thing.DeepCopy(), `{"metadata":{"annotations":{"zoscb.ibm.com/reconcile-requested-at":"1"}}}`)
-
-			By("syncing it all again and again")
-			expectRest(ctx)
-			mark := markAudit()
-			for range 3 {
-				tool.expectNoDifference(ctx, endpoint, oc, wanted, thing)
-			}
-			Expect(mark.writesAbout(own)()).To(BeEmpty())
-			Expect(mark.writesAbout(other)()).To(BeEmpty())
-			tool.expectUnmarked(ctx, s, own, other)
-		})
-	}
-
-	It("keeps what it applied over a default when there is another SubOperatorConfig", func(ctx context.Context) {
-		own, other, s, tool := newNamespace(ctx), newNamespace(ctx), newSample(), gitOpsTools[0]
+	It("takes over a default, and then sees no difference", func(ctx context.Context) {
+		own, other, s, tool := newNamespace(ctx), newNamespace(ctx), newSample(), argoCD
 		allowMapping(ctx, other, own)
-		oc := installSample(ctx, own, s)
+		local := newEndpoint(own, "lpar1", nil)
+		local.Spec.EndpointType = v2beta2.EndpointLocal
+		endpoint := tool.manifest(local)
+		oc := tool.manifest(newCollection(own, "oc", s.pinned()))
+		tool.apply(ctx, endpoint)
+		tool.apply(ctx, oc)
+
+		By("syncing a wave after the manager has made a default for another namespace")
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		ExpectHealth(ctx, "collection-installing", oc)
 		soc := defaultSOC(oc)
-		Get(ctx, Default, soc)
-		made := soc.UID
-		same := tool.manifest(newSOC(own, soc.Name, oc.Name))
-		tool.apply(ctx, same)
-		second := newSOC(own, "second", oc.Name, mapTo(other)...)
-		Create(ctx, second)
-		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
+		Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(Equal("true"))
+		wanted := tool.manifest(newSOC(own, soc.Name, oc.GetName(), mapTo(other)...))
+		tool.apply(ctx, wanted)
+		Eventually(ctx, func(g Gomega) {
+			Get(ctx, g, soc)
+			g.Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
+			g.Expect(soc.Spec.Mapping).To(Equal(mapTo(other)))
+		}).Should(Succeed())
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonHandedOver)).Should(ConsistOf(And(
+			HavePrefix(tool.manager+" has applied"), HaveSuffix("namespace %q, which the manifest does not map, was removed from spec.mapping", own))))
 		makeAvailable(ctx, other, s.operator())
-		ExpectReady(ctx, second)
+		ExpectReady(ctx, soc)
 		ExpectReady(ctx, oc)
+		ExpectReady(ctx, endpoint)
+		Eventually(ctx, Gone(ctx, deployment(own, s.operator()))).Should(BeTrue())
+		ExpectHealth(ctx, "collection-ready", oc)
+		ExpectHealth(ctx, "config-ready", soc)
+		ExpectHealth(ctx, "endpoint-ready", endpoint)
+
+		By("syncing a custom resource, of which defaults, status and annotations are the cluster's")
+		thing := tool.manifest(s.instance(other, "one"))
+		thing = tool.apply(ctx, thing)
+		ExpectHealth(ctx, "resource-pending", thing)
+		thing = tool.manifest(s.instance(other, "one"))
+		reportRun(ctx, thing.DeepCopy(), "Succeeded", runOf("1", "Succeeded", ""))
+		Patch(ctx, thing.DeepCopy(), `{"metadata":{"annotations":{"zoscb.ibm.com/reconcile-requested-at":"1"}}}`)
+
+		By("syncing it all again and again")
 		expectRest(ctx)
-		Get(ctx, Default, soc)
-		Expect(soc.UID).To(Equal(made), "it was deleted")
-		Expect(soc.Annotations).NotTo(HaveKey("zoscb.ibm.com/default"))
-		tool.expectNoDifference(ctx, same)
+		mark := markAudit()
+		for range 3 {
+			tool.expectNoDifference(ctx, endpoint, oc, wanted, thing)
+		}
+		Expect(mark.writesAbout(own)()).To(BeEmpty())
+		Expect(mark.writesAbout(other)()).To(BeEmpty())
+		tool.expectUnmarked(ctx, s, own, other)
 	})
 
-	for name, use := range map[string]func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection){
-		"runs": func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection) {
-			makeAvailable(ctx, namespace, s.operator())
-			ExpectReady(ctx, oc)
-		},
-		"has custom resources": func(ctx context.Context, namespace string, s *sample, oc *v2beta2.OperatorCollection) {
-			Create(ctx, s.instance(namespace, "one"))
-			Eventually(ctx, Field(ctx, defaultSOC(oc), "status", "collection", "name")).ShouldNot(BeEmpty())
-		},
-	} {
-		It("does not uninstall the operator of a default that "+name+" by applying another namespace", func(ctx context.Context) {
-			own, other, s, tool := newNamespace(ctx), newNamespace(ctx), newSample(), gitOpsTools[1]
-			allowMapping(ctx, other, own)
-			oc := importSample(ctx, own, s)
-			soc, operator := defaultSOC(oc), deployment(own, s.operator())
-			Eventually(ctx, Gone(ctx, operator)).Should(BeFalse())
-			installed := Live(ctx, Default, operator).GetUID()
-			use(ctx, own, s, oc)
-			wanted := tool.manifest(newSOC(own, soc.Name, oc.Name, mapTo(other)...))
-			tool.apply(ctx, wanted)
-			Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(BeEmpty())
-			Eventually(ctx, notes(ctx, soc, v2beta2.ReasonHandedOver)).Should(ConsistOf(
-				ContainSubstring("namespace %q stays in spec.mapping, because its operator is in use", own)))
-			makeAvailable(ctx, own, s.operator())
-			makeAvailable(ctx, other, s.operator())
-			ExpectReady(ctx, soc)
-			Get(ctx, Default, soc)
-			Expect(soc.Spec.Mapping).To(ConsistOf(mapTo(own, other)))
-			Expect(Live(ctx, Default, operator).GetUID()).To(Equal(installed))
-			expectRest(ctx)
-			tool.expectNoDifference(ctx, wanted)
-		})
-	}
-
-	It("keeps the namespace of a default over which it applies no mapping", func(ctx context.Context) {
-		namespace, s, tool := newNamespace(ctx), newSample(), gitOpsTools[1]
-		oc := installSample(ctx, namespace, s)
-		soc := defaultSOC(oc)
-		for _, mapping := range []any{nil, []any{}} {
-			manifest := tool.manifest(newSOC(namespace, soc.Name, oc.Name))
-			unstructured.RemoveNestedField(manifest.Object, "spec", "mapping")
-			if mapping != nil {
-				Expect(unstructured.SetNestedField(manifest.Object, mapping, "spec", "mapping")).To(Succeed())
-			}
-			tool.apply(ctx, manifest)
-			Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(BeEmpty())
-			expectRest(ctx)
-			tool.expectNoDifference(ctx, manifest)
-		}
+	It("does not uninstall the operator of a default that has custom resources by applying another namespace", func(ctx context.Context) {
+		own, other, s, tool := newNamespace(ctx), newNamespace(ctx), newSample(), flux
+		allowMapping(ctx, other, own)
+		oc := importSample(ctx, own, s)
+		soc, operator := defaultSOC(oc), deployment(own, s.operator())
+		Eventually(ctx, Gone(ctx, operator)).Should(BeFalse())
+		installed := Live(ctx, Default, operator).GetUID()
+		Create(ctx, s.instance(own, "one"))
+		Eventually(ctx, Field(ctx, soc, "status", "collection", "name")).ShouldNot(BeEmpty())
+		wanted := tool.manifest(newSOC(own, soc.Name, oc.Name, mapTo(other)...))
+		tool.apply(ctx, wanted)
+		Eventually(ctx, annotationOf(ctx, soc, "zoscb.ibm.com/default")).Should(BeEmpty())
+		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonHandedOver)).Should(ConsistOf(
+			ContainSubstring("namespace %q stays in spec.mapping, because its operator is in use", own)))
+		makeAvailable(ctx, own, s.operator())
+		makeAvailable(ctx, other, s.operator())
+		ExpectReady(ctx, soc)
 		Get(ctx, Default, soc)
-		Expect(soc.Spec.Mapping).To(Equal(mapTo(namespace)))
-		ExpectReady(ctx, oc)
+		Expect(soc.Spec.Mapping).To(ConsistOf(mapTo(own, other)))
+		Expect(Live(ctx, Default, operator).GetUID()).To(Equal(installed))
+		expectRest(ctx)
+		tool.expectNoDifference(ctx, wanted)
 	})
 
 	It("is told what it waits for", func(ctx context.Context) {

@@ -9,10 +9,8 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -50,21 +48,11 @@ func installGradually(ctx context.Context) *gradual {
 	return g
 }
 
-// upgradeTo asks for another version with a strategy.
-func (g *gradual) upgradeTo(ctx context.Context, version string, strategy *v2beta2.UpgradeStrategy) {
+// begin asks for version 2.0.0.
+func (g *gradual) begin(ctx context.Context) {
 	GinkgoHelper()
-	g.version = version
-	spec := g.pinned()
-	spec.Upgrade = &v2beta2.UpgradeSpec{Strategy: strategy}
-	changeSpec(ctx, g.oc, spec)
-}
-
-// setStrategy changes the strategy alone.
-func (g *gradual) setStrategy(ctx context.Context, strategy *v2beta2.UpgradeStrategy) {
-	GinkgoHelper()
-	spec := g.oc.Spec
-	spec.Upgrade = &v2beta2.UpgradeSpec{Strategy: strategy}
-	changeSpec(ctx, g.oc, spec)
+	g.version = "2.0.0"
+	changeSpec(ctx, g.oc, g.pinned())
 }
 
 // makeAvailable waits until the operator of a namespace has the present version.
@@ -76,12 +64,12 @@ func (g *gradual) makeAvailable(ctx context.Context, namespace string) {
 	makeAvailable(ctx, namespace, g.operator())
 }
 
-// having are the namespaces whose operator has a version.
-func (g *gradual) having(ctx context.Context, version string) func(Gomega) []string {
+// having are the namespaces whose operator has the present version.
+func (g *gradual) having(ctx context.Context) func(Gomega) []string {
 	return func(eventually Gomega) []string {
 		var having []string
 		for _, namespace := range g.namespaces {
-			if podTemplateOf(ctx, namespace, g.sample)(eventually).Labels["operator-version"] == version {
+			if podTemplateOf(ctx, namespace, g.sample)(eventually).Labels["operator-version"] == g.version {
 				having = append(having, namespace)
 			}
 		}
@@ -106,7 +94,7 @@ func (g *gradual) expectState(ctx context.Context, reason string, upgraded int, 
 	)))
 	text := fmt.Sprintf("version %s runs in %d of %d namespaces; %s", g.version, upgraded, total, message)
 	Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(reason), WithMessage(text)))
-	for _, namespace := range g.having(ctx, g.version)(Default) {
+	for _, namespace := range g.having(ctx)(Default) {
 		Expect(began).To(ContainElement(namespace))
 	}
 }
@@ -135,15 +123,15 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 	It("comes to one namespace after another, and stops at the first that fails", func(ctx context.Context) {
 		g := installGradually(ctx)
 		a, b, c, d := g.namespaces[0], g.namespaces[1], g.namespaces[2], g.namespaces[3]
-		g.upgradeTo(ctx, "2.0.0", nil)
+		g.begin(ctx)
 		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
-		Consistently(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
+		Eventually(ctx, g.having(ctx)).Should(Equal([]string{a}))
+		Consistently(ctx, g.having(ctx)).Should(Equal([]string{a}))
 		ExpectFailure(ctx, g.inner, v2beta2.ReasonUpgradePending, fmt.Sprintf("namespace %q keeps its version: version 2.0.0 runs in 0 of 4 namespaces; waiting for namespace %s", b, a), false)
 
 		By("stopping at one whose pod does not start")
 		g.makeAvailable(ctx, a)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
+		Eventually(ctx, g.having(ctx)).Should(Equal([]string{a, b}))
 		pod := g.failingPod(ctx, b)
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, pod) })
 		Patch(ctx, deployment(b, g.operator()), `{"metadata":{"labels":{"touched":"again"}}}`)
@@ -154,7 +142,7 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		By("knowing where it stands after a crash of the manager")
 		theManager.kill()
 		theManager.start(ctx)
-		Consistently(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
+		Consistently(ctx, g.having(ctx)).Should(Equal([]string{a, b}))
 		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, "stopped at namespace "+b+": Deployment", a, b)
 
 		By("installing it at once where nothing is installed yet")
@@ -166,10 +154,10 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 
 		By("going on when that namespace is ready")
 		g.makeAvailable(ctx, b)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b, c}))
+		Eventually(ctx, g.having(ctx)).Should(Equal([]string{a, b, c}))
 		Expect(g.upgrade(ctx)(Default)).To(PointTo(HaveField("Total", int32(5))))
 		g.makeAvailable(ctx, c)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal(g.namespaces))
+		Eventually(ctx, g.having(ctx)).Should(Equal(g.namespaces))
 		Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithMessage("version 2.0.0 runs in 4 of 5 namespaces; waiting for namespace "+d)))
 		g.makeAvailable(ctx, d)
 		ExpectReady(ctx, g.oc)
@@ -179,8 +167,8 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 	It("stops when custom resources begin to fail, and goes on when they do not fail any more", func(ctx context.Context) {
 		g := installGradually(ctx)
 		a, b := g.namespaces[0], g.namespaces[1]
-		g.upgradeTo(ctx, "2.0.0", nil)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
+		g.begin(ctx)
+		Eventually(ctx, g.having(ctx)).Should(Equal([]string{a}))
 		Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionImported)).Should(ConditionTrue(), "its version of the kind is served")
 		thing := g.instance(a, "one")
 		Create(ctx, thing)
@@ -198,56 +186,10 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		reportRun(run("r2", "2.0.0", "Failed"), run("r1", "1.0.0", "Succeeded"))
 		g.makeAvailable(ctx, a)
 		g.expectState(ctx, v2beta2.ReasonUpgradeStopped, 1, fmt.Sprintf("stopped at namespace %s: %s %s/one began to fail with version 2.0.0", a, g.kind, a), a)
-		Consistently(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a}))
+		Consistently(ctx, g.having(ctx)).Should(Equal([]string{a}))
 
 		reportRun(run("r3", "2.0.0", "Succeeded"), run("r2", "2.0.0", "Failed"))
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
-	})
-
-	It("obeys its strategy", func(ctx context.Context) {
-		g := installGradually(ctx)
-		a, b, c, d := g.namespaces[0], g.namespaces[1], g.namespaces[2], g.namespaces[3]
-		By("pausing before the first")
-		g.upgradeTo(ctx, "2.0.0", &v2beta2.UpgradeStrategy{Pause: true})
-		Eventually(ctx, Condition(ctx, g.oc, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradePending),
-			WithMessage("version 2.0.0 runs in 0 of 4 namespaces; paused before namespace "+a)))
-		Consistently(ctx, g.having(ctx, "2.0.0")).Should(BeEmpty())
-
-		By("two at the same time")
-		g.setStrategy(ctx, &v2beta2.UpgradeStrategy{MaxUnavailable: ptr.To[int32](2), HealthyFor: &metav1.Duration{Duration: 9 * time.Second}})
-		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+a, a, b)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
-
-		By("each for as long as it must be healthy")
-		g.makeAvailable(ctx, b)
-		g.makeAvailable(ctx, a)
-		g.expectState(ctx, v2beta2.ReasonUpgradePending, 2, fmt.Sprintf("namespace %s begins when namespace %s has been ready for 9s", c, a), a, b)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal(g.namespaces))
-		g.makeAvailable(ctx, c)
-		g.makeAvailable(ctx, d)
-		ExpectReady(ctx, g.oc)
-		Get(ctx, Default, g.inner)
-		Expect(g.inner.Status.Installations).To(HaveEach(And(HaveField("Ready", true), HaveField("ReadySince", Not(BeNil())), HaveField("Reason", ""))))
-	})
-
-	It("is planned anew when another version is asked for in the middle", func(ctx context.Context) {
-		g := installGradually(ctx)
-		a, b := g.namespaces[0], g.namespaces[1]
-		g.upgradeTo(ctx, "2.0.0", nil)
-		g.makeAvailable(ctx, a)
-		Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal([]string{a, b}))
-
-		By("beginning with the namespace that is not ready")
-		g.upgradeTo(ctx, "3.0.0", nil)
-		Eventually(ctx, g.having(ctx, "3.0.0")).Should(Equal([]string{b}))
-		Consistently(ctx, g.having(ctx, "3.0.0")).Should(Equal([]string{b}))
-		g.expectState(ctx, v2beta2.ReasonUpgradePending, 0, "waiting for namespace "+b, b)
-		for i, namespace := range []string{b, a, g.namespaces[2], g.namespaces[3]} {
-			Eventually(ctx, g.having(ctx, "3.0.0")).Should(HaveLen(i + 1))
-			g.makeAvailable(ctx, namespace)
-		}
-		ExpectReady(ctx, g.oc)
-		Expect(g.having(ctx, "2.0.0")(Default)).To(BeEmpty())
+		Eventually(ctx, g.having(ctx)).Should(Equal([]string{a, b}))
 	})
 
 	It("comes to one namespace after another also if the manager learns late how far each is", func(ctx context.Context) {
@@ -256,64 +198,11 @@ var _ = Describe("An upgrade of a collection that is installed in several namesp
 		theManager.restartWith(ctx, api)
 		late := "suboperatorconfigs"
 		api.late.Store(&late)
-		g.upgradeTo(ctx, "2.0.0", nil)
-		for i, namespace := range g.namespaces {
-			Eventually(ctx, g.having(ctx, "2.0.0")).Should(Equal(g.namespaces[:i+1]))
-			if i < 2 {
-				Consistently(ctx, g.having(ctx, "2.0.0")).WithTimeout(watchLag + time.Second).Should(Equal(g.namespaces[:i+1]))
-			}
+		g.begin(ctx)
+		for i, namespace := range g.namespaces[:2] {
+			Eventually(ctx, g.having(ctx)).Should(Equal(g.namespaces[:i+1]))
+			Consistently(ctx, g.having(ctx)).WithTimeout(watchLag + time.Second).Should(Equal(g.namespaces[:i+1]))
 			g.makeAvailable(ctx, namespace)
 		}
-		ExpectReady(ctx, g.oc)
-	})
-})
-
-var _ = Describe("An upgrade by OLM of a collection that is installed in several namespaces", Ordered, func() {
-	BeforeAll(restartWithOLM)
-
-	It("changes one channel after another", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, own)
-		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		Create(ctx, soc)
-		oc := importForOLM(ctx, own, s)
-		namespaces := []string{own, other}
-		slices.Sort(namespaces)
-		former := *s
-		for _, namespace := range namespaces {
-			runInOLM(ctx, expectSubscription(ctx, namespace, s), s)
-		}
-		ExpectReady(ctx, oc)
-
-		s.version = "2.0.0"
-		changeSpec(ctx, oc, s.pinned())
-		first, second := expectSubscription(ctx, namespaces[0], s), subscriptionOf(namespaces[1], s)
-		channel := func(g Gomega) string {
-			Get(ctx, g, second)
-			return second.Spec.Channel
-		}
-		Consistently(ctx, channel).Should(Equal("v1.0.0"))
-		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradePending, "version 2.0.0 runs in 0 of 2 namespaces; waiting for namespace "+namespaces[0], false)
-		// upgrade plays the part of OLM, which replaces the pods when the manager tells them what the new version needs.
-		upgrade := func(subscription *operatorsv1alpha1.Subscription) {
-			GinkgoHelper()
-			before := subscription.Spec.Config.Annotations[runtimeHash]
-			runInOLM(ctx, subscription, s)
-			Remove(ctx, operatorCSV(subscription.Namespace, &former))
-			Eventually(ctx, func(g Gomega) string {
-				Get(ctx, g, subscription)
-				return subscription.Spec.Config.Annotations[runtimeHash]
-			}).ShouldNot(Equal(before))
-			rollInOLM(ctx, subscription, s)
-		}
-		upgrade(first)
-		Eventually(ctx, channel).Should(Equal("v2.0.0"))
-		upgrade(second)
-		ExpectReady(ctx, oc)
-		Remove(ctx, soc)
-		for _, namespace := range namespaces {
-			collectGarbage(ctx, operatorCSV(namespace, s), s)
-		}
-		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 	})
 })

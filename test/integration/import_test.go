@@ -117,33 +117,6 @@ var _ = Describe("An OperatorCollection", func() {
 		Expect(oc.Status.Warnings).To(ConsistOf(HavePrefix("upgrade to version 1.0.1: ")), "what the upgrade changes")
 	})
 
-	It("waits for an archive that is uploaded later", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc := newCollection(namespace, "oc", v2beta2.OperatorCollectionSpec{SkipSignatureVerification: true})
-		oc.Labels = map[string]string{"operator-domain": domain, "operator-name": s.name, "operator-version": s.version}
-		Create(ctx, oc)
-		ExpectFailure(ctx, oc, v2beta2.ReasonArchiveNotUploaded, s.name, false)
-		Get(ctx, Default, oc)
-		Expect(oc.Status.Phase).To(Equal(v2beta2.PhasePending))
-
-		path := theManager.upload(s.name, s.version, s.archive())
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
-		Get(ctx, Default, oc)
-		Expect(oc.Status.Artifact.Verification).To(Equal("Skipped"))
-		Expect(oc.Status.Config.CollectionPath).To(Equal(path))
-	})
-
-	It("is left alone while it is suspended", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		spec := s.pinned()
-		spec.Suspend = true
-		oc := newCollection(namespace, "oc", spec)
-		Create(ctx, oc)
-		Consistently(ctx, func() []string { return madeIn(ctx, namespace) }).Should(BeEmpty())
-		Patch(ctx, oc, `{"spec":{"suspend":false}}`)
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
-	})
-
 	It("can serve its kinds in an API group of its own", func(ctx context.Context) {
 		s := newSample()
 		group := s.name + "." + domain + "." + SharedGroup

@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -216,6 +218,16 @@ func recordedMethods(ctx context.Context, soc *v2beta2.SubOperatorConfig) func(G
 	}
 }
 
+// makeTooLarge makes the sample one that can be installed, and that no catalog can hold.
+func (s *sample) makeTooLarge() {
+	var lines []string
+	for i := range 1300 {
+		lines = append(lines, fmt.Sprintf("{name: v%d, displayName: V %d, type: string, description: %s}", i, i, strings.Repeat("long ", 60)))
+	}
+	s.variables = strings.Join(lines, "\n      - ")
+	s.permissions = "  - kind: " + s.kind + "Too\n    playbook: play.yml\n    vars:\n      - " + s.variables
+}
+
 var _ = Describe("An installation by OLM", Ordered, func() {
 	BeforeAll(restartWithOLM)
 
@@ -243,15 +255,9 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
 		Expect(soc.Status.Warnings).To(BeEmpty())
 
-		By("writing nothing when there is nothing to do")
+		By("coming to rest")
 		ExpectReady(ctx, oc)
-		Eventually(ctx, func(g Gomega) {
-			mark := markAudit()
-			g.Consistently(mark.writesAbout(namespace, s.crdName())).WithTimeout(time.Second).Should(BeEmpty())
-		}).Should(Succeed(), "it comes to rest")
-		before, mark := versions(installed(ctx, soc)), markAudit()
-		Consistently(mark.writesAbout(namespace, s.crdName())).WithTimeout(8 * time.Second).WithPolling(time.Second).Should(BeEmpty())
-		Expect(versions(installed(ctx, soc))).To(Equal(before))
+		expectRest(ctx, namespace, s.crdName())
 
 		By("setting nothing in the Subscription that the ClusterServiceVersion sets")
 		Get(ctx, Default, subscription)
@@ -660,6 +666,67 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		Remove(ctx, soc)
 		collectGarbage(ctx, operatorCSV(namespace, s), s)
 		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
+	})
+
+	It("is refused for a collection with long names, which is installed with a shorter name", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		Create(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group"},
+			Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{namespace}}})
+		id := collection.ID{Domain: "a-domain-with-many-letters." + domain, Name: s.name + "-" + strings.Repeat("x", 40)}
+		Expect(id.OperatorName()).To(HaveLen(63))
+		oc := newCollection(namespace, "oc", s.renamed(id.Domain, id.Name).pinned())
+		Create(ctx, oc)
+		soc := defaultSOC(oc)
+		Eventually(ctx, Gone(ctx, deployment(namespace, id.OperatorName()))).Should(BeFalse())
+		makeAvailable(ctx, namespace, id.OperatorName())
+		ExpectReady(ctx, oc)
+		Get(ctx, Default, oc)
+		Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("is longer than 63 characters"), ContainSubstring("named "+id.OperatorName()))))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionPublished)).Should(And(ConditionFalse(), WithMessage("OLM allows 63")))
+
+		By("asking for OLM")
+		Patch(ctx, soc, `{"spec":{"install":"OLM"}}`)
+		ExpectFailure(ctx, soc, v2beta2.ReasonObjectRefused, "or set install: Direct", true)
+		Expect(Gone(ctx, deployment(namespace, id.OperatorName()))(Default)).To(BeFalse())
+		Patch(ctx, soc, `{"spec":{"install":"Direct"}}`)
+		ExpectReady(ctx, soc)
+	})
+
+	It("of a collection that replaces another one begins when the former operator is gone, also one that a user has installed", func(ctx context.Context) {
+		namespace, s := newNamespace(ctx), newSample()
+		oc, subscription := installInOLM(ctx, namespace, s)
+		ExpectReady(ctx, oc)
+		thing := s.instance(namespace, "one")
+		Create(ctx, thing)
+		key := recordKey(ctx, namespace, s)(Default)
+		next := replacementOf(s)
+		changeSpec(ctx, oc, next.pinned())
+		Eventually(ctx, Gone(ctx, subscription)).Should(BeTrue())
+		csv := operatorCSV(namespace, s)
+		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
+		crd := customResourceDefinition(s.crdName())
+		Get(ctx, Default, crd)
+		Expect(crd.Labels).To(HaveKeyWithValue("operator-name", s.name), "its operator is still there")
+		collectGarbage(ctx, csv, s)
+		of := expectSubscription(ctx, namespace, next)
+
+		By("waiting for another one")
+		users := deployment(namespace, s.operator())
+		users.Labels, users.Spec = s.labels(), deploymentSpec(s, "registry.invalid/runtime:integration")
+		Create(ctx, users)
+		Remove(ctx, of)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonReplaced, s.operator(), false)
+		Remove(ctx, users)
+		Eventually(ctx, Gone(ctx, users)).Should(BeTrue())
+		of = expectSubscription(ctx, namespace, next)
+		runInOLM(ctx, of, next)
+		ExpectReady(ctx, oc)
+		Expect(recordKey(ctx, namespace, next)(Default)).To(Equal(key))
+		Expect(Live(ctx, Default, thing).GetUID()).To(Equal(thing.GetUID()))
+		Remove(ctx, thing)
+		Remove(ctx, oc)
+		collectGarbage(ctx, operatorCSV(namespace, next), next)
+		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 	})
 })
 

@@ -280,14 +280,12 @@ func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return false
 }
 
-// upload puts an archive where clients upload them to, and returns its path.
-func (m *managerProcess) upload(name, version string, archive []byte) string {
+// upload puts an archive where clients upload them to.
+func (m *managerProcess) upload(name, version string, archive []byte) {
 	GinkgoHelper()
 	dir := filepath.Join(m.storage, "suboperator", name, version)
 	Expect(os.MkdirAll(dir, 0o755)).To(Succeed())
-	path := filepath.Join(dir, name+".tar.gz")
-	Expect(os.WriteFile(path, archive, 0o644)).To(Succeed())
-	return path
+	Expect(os.WriteFile(filepath.Join(dir, name+".tar.gz"), archive, 0o644)).To(Succeed())
 }
 
 // loseArchives empties the artifact store, as the loss of an emptyDir does.

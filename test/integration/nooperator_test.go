@@ -6,9 +6,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,28 +33,6 @@ func installIn(ctx context.Context, own, other string, s *sample) (*v2beta2.Oper
 func sayingNoOperator(s *sample, name string) OmegaMatcher {
 	return And(ConditionFalse(), WithReason("NoOperator"), HaveField("ObservedGeneration", int64(1)), HaveField("Message",
 		"no operator runs for this resource: install the collection again, or remove it without a run: kubectl collection abandon "+s.kind+"/"+name))
-}
-
-// refuseStatus refuses all writes of status in a namespace.
-func refuseStatus(ctx context.Context, namespace string) {
-	GinkgoHelper()
-	meta := metav1.ObjectMeta{Name: "refuse-status-in-" + namespace}
-	all := admissionregistrationv1.RuleWithOperations{
-		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
-		Rule:       admissionregistrationv1.Rule{APIGroups: []string{SharedGroup}, APIVersions: []string{"*"}, Resources: []string{"*/status"}},
-	}
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: all}}},
-		Validations:      []admissionregistrationv1.Validation{{Expression: "request.namespace != '" + namespace + "'", Message: "not here"}},
-	}}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: meta.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-	}}
-	Create(ctx, policy, binding)
-	DeferCleanup(func(ctx context.Context) {
-		Remove(ctx, binding)
-		Remove(ctx, policy)
-	})
 }
 
 var _ = Describe("A custom resource whose operator is removed", func() {
@@ -105,18 +81,12 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 			Remove(ctx, instance)
 		}
 	},
-		Entry("after its namespace is not mapped any more", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
-			setMapping(ctx, soc, soc.Namespace)
-		}),
 		Entry("after the SubOperatorConfig was deleted", func(ctx context.Context, _ *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) {
 			Remove(ctx, soc)
 		}),
 		Entry("after the collection was removed with the policy Orphan", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
 			Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
 			Remove(ctx, oc)
-		}),
-		Entry("after authors' tools removed the finalizer of the OperatorCollection and deleted it", func(ctx context.Context, oc *v2beta2.OperatorCollection, _ *v2beta2.SubOperatorConfig) {
-			removeByForce(ctx, oc)
 		}),
 	)
 
@@ -129,23 +99,6 @@ var _ = Describe("A custom resource whose operator is removed", func() {
 		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ConsistOf(HavePrefix("1 custom resources stay")))
 		Expect(Live(ctx, Default, instance).GetResourceVersion()).To(Equal(version))
 		Remove(ctx, instance)
-	})
-
-	It("does not keep its operator by a status that cannot be written", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		_, soc := installIn(ctx, own, other, s)
-		instances := createInstances(ctx, other, s, "one", "two", "three")
-		refuseStatus(ctx, other)
-		Eventually(ctx, func() error {
-			return K8s.Status().Patch(ctx, instances[0].DeepCopy(), merge(`{"status":{"phase":"Open"}}`))
-		}).Should(MatchError(ContainSubstring("not here")))
-		Remove(ctx, soc)
-		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
-		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ContainElement(And(
-			HavePrefix("3 custom resources stay"), ContainSubstring("their status does not say so"), ContainSubstring("not here"), HaveSuffix("and 2 more"))))
-		for _, instance := range instances {
-			Remove(ctx, instance)
-		}
 	})
 })
 

@@ -62,9 +62,28 @@ func installOLM(ctx context.Context) {
 // allowOLM gives the manager the permissions of config/components/olm for one spec.
 func allowOLM(ctx context.Context) {
 	GinkgoHelper()
-	for _, object := range Manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml")) {
-		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), client.FieldOwner("integration"))).To(Succeed())
+	withdrawOLM()
+	grantOLM(ctx)
+}
+
+func olmPermissions() []*unstructured.Unstructured {
+	GinkgoHelper()
+	return Manifests(filepath.Join("..", "..", "config", "components", "olm", "role.yaml"))
+}
+
+// withdrawOLM makes sure that the manager has no permissions of grantOLM after the spec. A manager that uses them is started after it, and
+// ends before.
+func withdrawOLM() {
+	GinkgoHelper()
+	for _, object := range olmPermissions() {
 		DeferCleanup(func(ctx context.Context) { Remove(ctx, object) })
+	}
+}
+
+func grantOLM(ctx context.Context) {
+	GinkgoHelper()
+	for _, object := range olmPermissions() {
+		Expect(K8s.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("integration"))).To(Succeed())
 	}
 }
 

@@ -212,59 +212,6 @@ var _ = Describe("Operand requests", func() {
 		ExpectReady(ctx, request)
 	})
 
-	It("are deleted resources first, and say what they wait for, also after a crash", func(ctx context.Context) {
-		p := startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
-		team := newNamespace(ctx)
-		allowMapping(ctx, team, t.namespace)
-		grantOperands(ctx, team, operandsRole)
-		request := t.request(ctx, team, "request", t.own("own"))
-		makeAvailable(ctx, team, t.sample.operator())
-		own := t.instance(team, "own")
-		Eventually(ctx, Gone(ctx, own)).Should(BeFalse())
-		succeed(ctx, own)
-		ExpectReady(ctx, request)
-		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"finalizers":[%q]}}`, InstanceFinalizer))
-		theirs := t.instance(team, "theirs")
-		Expect(unstructured.SetNestedField(theirs.Object, map[string]any{"zosendpoint": "lpar1"}, "spec")).To(Succeed())
-		Create(ctx, theirs)
-
-		Remove(ctx, request)
-		waiting := func(what string) {
-			Eventually(ctx, Condition(ctx, request, v2beta2.ConditionReady)).Should(And(
-				ConditionFalse(), WithReason(operandsv1alpha1.ReasonRemovalWaiting), WithMessage(what)))
-		}
-		waiting(`"` + team + `/own"`)
-		p.kill()
-		Expect(mapping(ctx, t)(Default)).To(ContainElement(team), "the operator is needed to delete it")
-		Patch(ctx, own, `{"metadata":{"finalizers":null}}`)
-		p.start(ctx)
-		waiting(`"` + team + `/theirs"`)
-		Expect(mapping(ctx, t)(Default)).To(ContainElement(team), "somebody else uses the operator")
-		Remove(ctx, theirs)
-		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
-		Expect(mapping(ctx, t)(Default)).NotTo(ContainElement(team))
-	})
-
-	It("keep what a user wants to keep, and remove nothing because it is not seen", func(ctx context.Context) {
-		startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
-		request := t.request(ctx, t.namespace, "request", "{name: files}", t.own("own"))
-		own := t.instance(t.namespace, "own")
-		Eventually(ctx, Gone(ctx, own)).Should(BeFalse())
-		Eventually(ctx, Gone(ctx, t.shared())).Should(BeFalse())
-		Remove(ctx, t.config)
-		Remove(ctx, t.registry)
-		ExpectFailure(ctx, request, operandsv1alpha1.ReasonRegistryNotFound, "does not exist", false)
-		Expect(Live(ctx, Default, t.shared()).GetDeletionTimestamp()).To(BeNil())
-		Patch(ctx, own, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, operandsv1alpha1.LabelKeep))
-		Remove(ctx, request)
-		Eventually(ctx, Gone(ctx, request)).Should(BeTrue(), "the inventory is enough")
-		Expect(Gone(ctx, t.shared())(Default)).To(BeTrue())
-		Expect(Live(ctx, Default, own).GetDeletionTimestamp()).To(BeNil())
-		Remove(ctx, own)
-	})
-
 	It("are not handled beside the Operand Deployment Lifecycle Manager", func(ctx context.Context) {
 		p := startOperands(ctx)
 		made := &operandsv1alpha1.OperandConfig{ObjectMeta: configMap(ManagerNamespace, "default").ObjectMeta}

@@ -19,36 +19,7 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// newTeam is a namespace in which the component may install the operator, and does.
-func (t *tools) newTeam(ctx context.Context) string {
-	GinkgoHelper()
-	team := newNamespace(ctx)
-	allowMapping(ctx, team, t.namespace)
-	grantOperands(ctx, team, operandsRole)
-	return team
-}
-
 var _ = Describe("Operand requests that change", func() {
-	It("end when their OperandRegistry is gone, and with their namespace", func(ctx context.Context) {
-		startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
-		first, second := t.newTeam(ctx), t.newTeam(ctx)
-		requests := []*operandsv1alpha1.OperandRequest{t.request(ctx, first, "request", t.own("own")), t.request(ctx, second, "request", t.own("own"))}
-		for _, request := range requests {
-			makeAvailable(ctx, request.Namespace, t.sample.operator())
-			Eventually(ctx, Gone(ctx, t.instance(request.Namespace, "own"))).Should(BeFalse())
-		}
-		Remove(ctx, t.registry)
-		Remove(ctx, requests[0])
-		Eventually(ctx, Gone(ctx, requests[0])).Should(BeTrue())
-		Remove(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: second}})
-		Remove(ctx, requests[1])
-		Eventually(ctx, Gone(ctx, requests[1])).Should(BeTrue())
-		soc := defaultSOC(t.oc)
-		Get(ctx, Default, soc)
-		Expect(soc.Spec.Mapping).To(Equal(mapTo(t.namespace)))
-	})
-
 	It("report a spec that does not fit, and remove what is not wanted nevertheless", func(ctx context.Context) {
 		startOperands(ctx)
 		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
@@ -84,34 +55,6 @@ var _ = Describe("Operand requests that change", func() {
 		ExpectFailure(ctx, request, v2beta2.ReasonObjectRefused, "must not choose or use the credential of a user", false)
 		Expect(Live(ctx, Default, own).Object["spec"]).To(HaveKeyWithValue("size", int64(8)))
 		attack.Repelled("Tenancy", "change a resource that runs with another user's credential through a request", "the policy refuses it", seen(ctx, request))
-	})
-
-	It("remove a resource whose version is not served any more", func(ctx context.Context) {
-		crd := openCRD("copies.example", "filecopys", "FileCopy") // Not the plural in English, as of kinds of collections.
-		Create(ctx, crd)
-		DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
-		Eventually(ctx, func(g Gomega) {
-			Get(ctx, g, crd)
-			g.Expect(established(crd)).To(BeTrue())
-		}).Should(Succeed())
-		startOperands(ctx)
-		t := newTools(ctx, "public", "{zosendpoint: lpar1}")
-		grantKind(ctx, t.namespace, "copies.example", "filecopys")
-		Patch(ctx, t.config, `{"spec":{"services":[{"name":"files","resources":[{"apiVersion":"copies.example/v1","kind":"FileCopy","name":"report"}]}]}}`)
-		request := t.request(ctx, t.namespace, "request", "{name: files}")
-		ExpectReady(ctx, request)
-		later := crd.Spec.Versions[0].DeepCopy()
-		later.Name = "v2"
-		crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
-		Patch(ctx, crd.DeepCopy(), MustJSON(map[string]any{"spec": map[string]any{"versions": append(crd.Spec.Versions, *later)}}))
-		report := Instance("v2", "FileCopy", t.namespace, "report", nil)
-		report.SetAPIVersion("copies.example/v2")
-		Eventually(ctx, func(g Gomega) {
-			g.Expect(K8s.Get(ctx, client.ObjectKeyFromObject(report), report)).To(Succeed())
-		}).Should(Succeed())
-		Remove(ctx, request)
-		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
-		Expect(Gone(ctx, report)(Default)).To(BeTrue())
 	})
 
 	It("finish what a crash has left while a resource was created", func(ctx context.Context) {

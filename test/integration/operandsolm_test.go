@@ -94,22 +94,17 @@ func newCI(ctx context.Context) *ci {
 	return t
 }
 
+// grantJenkins lets the component use the package's kind, as an administrator does with the command in its messages.
 func grantJenkins(ctx context.Context, namespace string) {
 	GinkgoHelper()
-	grantKind(ctx, namespace, "jenkins.example", "jenkinses")
-}
-
-// grantKind lets the component use a kind, as an administrator does with the command in its messages.
-func grantKind(ctx context.Context, namespace, group, resource string) {
-	GinkgoHelper()
-	meta := metav1.ObjectMeta{Namespace: namespace, Name: operandsAccount + "-" + resource}
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: operandsAccount + "-jenkinses"}
 	Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{group}, Resources: []string{resource}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
+		APIGroups: []string{"jenkins.example"}, Resources: []string{"jenkinses"}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"},
 	}}}, &rbacv1.RoleBinding{
 		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
 	})
-	awaitRight(ctx, operandsUser, namespace, "create", resource, group)
+	awaitRight(ctx, operandsUser, namespace, "create", "jenkinses", "jenkins.example")
 }
 
 func (t *ci) request(ctx context.Context, namespace, name string, operands ...string) *operandsv1alpha1.OperandRequest {
@@ -250,28 +245,40 @@ var _ = Describe("Operand requests for packages of the Operator Lifecycle Manage
 		Expect(Gone(ctx, secret)(Default)).To(BeFalse())
 	})
 
-	It("use a Subscription of somebody else as it is", func(ctx context.Context) {
+	It("name all permissions that are missing to see who uses an operator", func(ctx context.Context) {
+		global, folders, jobs := openCRD("jenkins.example", "worlds", "World"), openCRD("jenkins.example", "folders", "Folder"), openCRD("jenkins.example", "jobs", "Job")
+		global.Spec.Scope = apiextensionsv1.ClusterScoped
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{global, folders, jobs} {
+			Create(ctx, crd)
+			DeferCleanup(func(ctx context.Context) { Remove(ctx, crd) })
+			Eventually(ctx, func(g Gomega) {
+				Get(ctx, g, crd)
+				g.Expect(established(crd)).To(BeTrue())
+			}).Should(Succeed())
+		}
 		startOperands(ctx)
 		t := newCI(ctx)
-		Create(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: t.namespace, Name: "theirs"}, Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{t.namespace}}})
-		t.subscription.Name = "theirs"
-		t.subscription.Spec = &operatorsv1alpha1.SubscriptionSpec{Package: jenkinsPackage, Channel: "old", CatalogSource: "their-catalog", CatalogSourceNamespace: "olm"}
-		Create(ctx, t.subscription)
 		request := t.request(ctx, t.namespace, "request", "{name: jenkins}")
-		ExpectFailure(ctx, request, operandsv1alpha1.ReasonInvalidOperand, `follows channel "old"`, false)
-		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseFailed)
-		Patch(ctx, t.registry, `{"spec":{"operators":[{"name":"jenkins","packageName":"jenkins-operator","channel":"alpha","fallbackChannels":["old"]}]}}`)
-		ExpectFailure(ctx, request, operandsv1alpha1.ReasonOperatorFailed, "said by OLM", false)
-		t.reports(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
-		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
+		t.installs(ctx, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded)
 		ExpectReady(ctx, request)
-		Get(ctx, Default, request)
-		Expect(request.Status.Inventory).To(HaveLen(1), "the resource")
+		Patch(ctx, t.csv("1.0.0"), `{"spec":{"customresourcedefinitions":{"owned":[{"name":"worlds.jenkins.example","version":"v1","kind":"World"},
+			{"name":"folders.jenkins.example","version":"v1","kind":"Folder"},{"name":"jobs.jenkins.example","version":"v1","kind":"Job"}]}}}`)
 		Remove(ctx, request)
+		Eventually(ctx, Condition(ctx, request, v2beta2.ConditionReady)).Should(And(ConditionFalse(), WithReason(operandsv1alpha1.ReasonNotGranted),
+			WithMessage("kubectl create role collection-operator-operands-list-folders -n "+t.namespace+" --verb=list,watch --resource=folders.jenkins.example,jobs.jenkins.example && ")))
+		meta := metav1.ObjectMeta{Namespace: t.namespace, Name: operandsAccount + "-list-folders"}
+		Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"jenkins.example"}, Resources: []string{"folders", "jobs"}, Verbs: []string{"list", "watch"},
+		}}}, &rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ManagerNamespace, Name: operandsAccount}},
+		})
+		awaitRight(ctx, operandsUser, t.namespace, "list", "jobs", "jenkins.example")
+		Patch(ctx, t.registry, `{"spec":{"touched":"now"}}`)
 		Eventually(ctx, Gone(ctx, request)).Should(BeTrue())
-		Expect(Gone(ctx, jenkins(t.namespace, "example"))(Default)).To(BeTrue())
-		Expect(Live(ctx, Default, t.subscription).GetLabels()).To(BeEmpty())
-		Expect(Gone(ctx, t.csv("1.0.0"))(Default)).To(BeFalse())
+		for _, object := range []client.Object{t.subscription, t.csv("1.0.0"), t.group} {
+			Expect(Gone(ctx, object)(Default)).To(BeTrue())
+		}
 	})
 
 	It("create no objects of kinds that the operator does not have", attack.Label, func(ctx context.Context) {

@@ -33,7 +33,7 @@ func ownAsFormerly(ctx context.Context, oc *v2beta2.OperatorCollection, soc *v2b
 	Expect(K8s.Patch(ctx, soc, client.MergeFrom(before), client.FieldOwner("collection-operator"))).To(Succeed())
 }
 
-// generations are those of the objects of an installation: a restart of pods would change that of the Deployment or Subscription.
+// generations are those of the objects of an installation: a restart of pods would change that of the Deployment.
 func generations(ctx context.Context, soc *v2beta2.SubOperatorConfig) map[string]int64 {
 	GinkgoHelper()
 	found := map[string]int64{}
@@ -97,24 +97,4 @@ var _ = Describe("Owner references that an earlier version of the manager applie
 			Remove(ctx, soc)
 		}),
 	)
-
-	It("are removed from an installation by OLM, whose Subscription is otherwise as it was", func(ctx context.Context) {
-		withCatalog(ctx, createGroups)
-		namespace, s := newNamespace(ctx), newSample()
-		oc, subscription := installInOLM(ctx, namespace, s)
-		soc := defaultSOC(oc)
-		theManager.stop()
-		ownAsFormerly(ctx, oc, soc)
-		before, pods := generations(ctx, soc), Live(ctx, Default, deployment(namespace, s.operator())).GetGeneration()
-		Expect(before).To(HaveKey("Subscription " + namespace + "/" + subscription.Name))
-
-		theManager.start(ctx)
-		expectNoOwners(ctx, soc)
-		expectRest(ctx)
-		Expect(generations(ctx, soc)).To(Equal(before))
-		Expect(Live(ctx, Default, deployment(namespace, s.operator())).GetGeneration()).To(Equal(pods))
-		Remove(ctx, soc)
-		collectGarbage(ctx, operatorCSV(namespace, s), s)
-		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
-	})
 })

@@ -15,8 +15,8 @@ import (
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
-// removeWith deletes an object with a propagation policy, and waits until the garbage collector has acted upon that: an object with an
-// owner reference to it is deleted, or has lost the reference.
+// removeWith deletes an object with the propagation policy Foreground or Orphan, and waits until the garbage collector has acted upon that:
+// an object with an owner reference to it is deleted, or has lost the reference.
 func removeWith(ctx context.Context, object client.Object, propagation metav1.DeletionPropagation) {
 	GinkgoHelper()
 	Get(ctx, Default, object)
@@ -25,16 +25,14 @@ func removeWith(ctx context.Context, object client.Object, propagation metav1.De
 	Create(ctx, dependent)
 	DeferCleanup(func(ctx context.Context) { Remove(ctx, dependent) })
 	Expect(K8s.Delete(ctx, object, client.PropagationPolicy(propagation))).To(Succeed())
-	switch propagation {
-	case metav1.DeletePropagationForeground:
+	if propagation == metav1.DeletePropagationForeground {
 		Eventually(ctx, Gone(ctx, dependent)).Should(BeTrue())
-	case metav1.DeletePropagationOrphan:
-		Eventually(ctx, func(g Gomega) []metav1.OwnerReference {
-			Get(ctx, g, dependent)
-			return dependent.OwnerReferences
-		}).Should(BeEmpty())
-	case metav1.DeletePropagationBackground: // It acts when the object is gone.
+		return
 	}
+	Eventually(ctx, func(g Gomega) []metav1.OwnerReference {
+		Get(ctx, g, dependent)
+		return dependent.OwnerReferences
+	}).Should(BeEmpty())
 	Remove(ctx, dependent)
 }
 
@@ -53,6 +51,9 @@ var _ = Describe("Whatever the propagation policy of its deletion", func() {
 		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc, soc := installIn(ctx, namespace, other, s)
 		resource := newUnfinished(ctx, namespace, s)
+		bystander := configMap(namespace, "bystander")
+		bystander.Labels = s.labels()
+		Create(ctx, bystander)
 		before := versions(installed(ctx, soc))
 		expectOperator := func() {
 			GinkgoHelper()
@@ -73,15 +74,14 @@ var _ = Describe("Whatever the propagation policy of its deletion", func() {
 			Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionTerminating), WithMessage("the operator is kept"), WithMessage(s.kind+" "+namespace+"/one")))
 		expectOperator()
 
-		By("leaving nothing when the last one is gone")
+		By("leaving nothing when the last one is gone, but what somebody else has labelled in the same way")
 		Remove(ctx, resource)
 		Patch(ctx, resource, `{"metadata":{"finalizers":null}}`)
 		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
-		expectNothingLeft(ctx, namespace, s)
+		expectNothingLeft(ctx, namespace, s, "ConfigMap/"+bystander.Name)
 		Expect(madeIn(ctx, other)).To(BeEmpty())
 	},
 		Entry("foreground, as Argo CD has it", metav1.DeletePropagationForeground),
-		Entry("background", metav1.DeletePropagationBackground),
 		Entry("orphan", metav1.DeletePropagationOrphan),
 	)
 

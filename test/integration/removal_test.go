@@ -47,64 +47,6 @@ var _ = Describe("Removing", func() {
 		Remove(ctx, unserved)
 	})
 
-	It("with Block waits for the custom resources that it serves, with Orphan for none", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc := installSample(ctx, namespace, s)
-		thing, unserved := s.instance(namespace, "one"), s.instance("default", "two")
-		Create(ctx, thing, unserved)
-		Remove(ctx, oc)
-		ExpectFailure(ctx, oc, v2beta2.ReasonInstancesExist, namespace+"/one", false)
-		Expect(Condition(ctx, oc, v2beta2.ConditionReady)(Default)).NotTo(WithMessage("/two"))
-		Consistently(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
-		By("changing the policy while it waits")
-		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Orphan"}}`)
-		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
-		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		Expect(Live(ctx, Default, thing).GetDeletionTimestamp()).To(BeNil())
-		Get(ctx, Default, customResourceDefinition(s.crdName()))
-
-		By("taking over what was orphaned when it is imported again")
-		again := installSample(ctx, namespace, s)
-		Remove(ctx, unserved)
-		Remove(ctx, again)
-		ExpectFailure(ctx, again, v2beta2.ReasonInstancesExist, namespace+"/one", false)
-		Remove(ctx, thing)
-		Eventually(ctx, Gone(ctx, again)).Should(BeTrue())
-		expectNothingLeft(ctx, namespace, s)
-	})
-
-	It("a SubOperatorConfig alone keeps custom resources and CRDs, and says how many lost their operator", func(ctx context.Context) {
-		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, namespace)
-		soc := newSOC(namespace, "soc", "oc", mapTo(namespace, other)...)
-		Create(ctx, soc)
-		oc := importSample(ctx, namespace, s)
-		for _, n := range []string{namespace, other} {
-			Eventually(ctx, Gone(ctx, deployment(n, s.operator()))).Should(BeFalse())
-			makeAvailable(ctx, n, s.operator())
-		}
-		ExpectReady(ctx, oc)
-		Create(ctx, s.instance(namespace, "one"), s.instance(namespace, "two"), s.instance(other, "three"))
-		Remove(ctx, soc)
-		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
-		Expect(madeIn(ctx, namespace)).To(BeEmpty())
-		Expect(madeIn(ctx, other)).To(BeEmpty())
-		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ConsistOf(
-			HavePrefix(`2 custom resources stay in namespace "`+namespace+`"`), HavePrefix(`1 custom resources stay in namespace "`+other+`"`)))
-		for name, in := range map[string]string{"one": namespace, "two": namespace, "three": other} {
-			Expect(Live(ctx, Default, s.instance(in, name)).GetDeletionTimestamp()).To(BeNil())
-		}
-		ExpectFailure(ctx, oc, v2beta2.ReasonNotInstalled, "", false)
-
-		By("serving them again with a new one")
-		Create(ctx, newSOC(namespace, "again", "oc", mapTo(namespace, other)...))
-		for _, n := range []string{namespace, other} {
-			Eventually(ctx, Gone(ctx, deployment(n, s.operator()))).Should(BeFalse())
-			makeAvailable(ctx, n, s.operator())
-		}
-		ExpectReady(ctx, oc)
-	})
-
 	It("a SubOperatorConfig by force leaves its operator to the next one of its name, which removes it", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
@@ -163,31 +105,15 @@ func removeByForce(ctx context.Context, object client.Object) {
 }
 
 var _ = Describe("A namespace that is deleted as a whole", func() {
-	It("ends, with everything in it", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
+	It("says why it does not while a custom resource waits for its finalizer playbook, and ends without it, with everything in it", func(ctx context.Context) {
+		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		s.permissions = "clusterRoles: [{nonResourceURLs: [/version], verbs: [get]}]"
 		grantVersion(ctx)
-		oc := importSample(ctx, namespace, s)
-		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
-		makeAvailable(ctx, namespace, s.operator())
-		ExpectReady(ctx, oc)
-		Create(ctx, s.instance(namespace, "one"))
-		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-		Remove(ctx, object)
-		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
-		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
-		for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
-			Expect(clusterRoleIsGone(ctx, kind, s.clusterRole(namespace))).To(BeTrue(), kind)
-		}
-	})
-
-	It("says why it does not while a custom resource waits for its finalizer playbook, and ends without it", func(ctx context.Context) {
-		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		allowMapping(ctx, other, namespace)
 		Create(ctx, newSOC(namespace, "soc", "oc", mapTo(namespace, other)...))
 		oc := importSample(ctx, namespace, s)
 		for _, n := range []string{namespace, other} {
-			Eventually(ctx, Gone(ctx, deployment(n, s.operator()))).Should(BeFalse())
+			Eventually(ctx, Gone(ctx, deployment(n, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 			makeAvailable(ctx, n, s.operator())
 		}
 		ExpectReady(ctx, oc)
@@ -209,6 +135,11 @@ var _ = Describe("A namespace that is deleted as a whole", func() {
 		Eventually(ctx, Gone(ctx, object)).Should(BeTrue())
 		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeTrue())
 		Expect(madeIn(ctx, other)).To(BeEmpty())
+		for _, n := range []string{namespace, other} {
+			for _, kind := range []string{"ClusterRole", "ClusterRoleBinding"} {
+				Expect(clusterRoleIsGone(ctx, kind, s.clusterRole(n))).To(BeTrue(), "%s of %s", kind, n)
+			}
+		}
 	})
 
 	It("names the custom resources of a mapped namespace that is being deleted", func(ctx context.Context) {

@@ -8,7 +8,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -53,6 +55,16 @@ func (r *replacedResource) expectKept(ctx context.Context) {
 	Expect(live.GetUID()).To(Equal(r.uid))
 	Expect(live.GetDeletionTimestamp()).To(BeNil())
 	Expect(live.Object["spec"]).To(Equal(r.spec))
+}
+
+// recordKey returns the key that records of runs are signed with, once it exists.
+func recordKey(ctx context.Context, namespace string, s *sample) func(Gomega) []byte {
+	return func(g Gomega) []byte {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
+		Get(ctx, g, secret)
+		g.Expect(secret.Data).To(HaveKeyWithValue("record.key", HaveLen(32)))
+		return secret.Data["record.key"]
+	}
 }
 
 // takeover is what the audit log says of a replacement.
@@ -120,25 +132,6 @@ var _ = Describe("A collection that replaces another one", func() {
 		Expect(notes(ctx, defaultSOC(oc), v2beta2.ReasonInstancesExist)(Default)).To(BeEmpty())
 	})
 
-	It("waits for the deletion of the other OperatorCollection, which then does not wait for resources", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc, thing := installWithResource(ctx, namespace, s)
-		next := replacementOf(s)
-		over := watchTakeover(ctx, namespace, s, next)
-		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		heir := newCollection(namespace, "heir", next.pinned())
-		Create(ctx, heir)
-		ExpectFailure(ctx, heir, v2beta2.ReasonReplaced, `delete OperatorCollection "oc"`, false)
-		ExpectReady(ctx, oc)
-
-		Remove(ctx, oc)
-		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
-		makeAvailable(ctx, namespace, next.operator())
-		ExpectReady(ctx, heir)
-		thing.expectKept(ctx)
-		over.expectDone(ctx, namespace, "heir")
-	})
-
 	It("ends the wait of an OperatorCollection that was deleted before", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc, thing := installWithResource(ctx, namespace, s)
@@ -156,14 +149,9 @@ var _ = Describe("A collection that replaces another one", func() {
 		over.expectDone(ctx, namespace, "heir")
 	})
 
-	It("waits for a play that runs, also over a restart of the manager, and keeps what it does not have", func(ctx context.Context) {
+	It("waits for a play that runs, also over a restart of the manager", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
-		extra := *s
-		extra.kind = s.kind + "Extra"
-		s.permissions = "  - {kind: " + extra.kind + ", playbook: play.yml}"
 		oc, thing := installWithResource(ctx, namespace, s)
-		lost := extra.instance(namespace, "two")
-		Create(ctx, lost)
 		setRunning(ctx, thing.Unstructured, "True")
 		next := replacementOf(s)
 		over := watchTakeover(ctx, namespace, s, next)
@@ -186,42 +174,6 @@ var _ = Describe("A collection that replaces another one", func() {
 		thing.expectKept(ctx)
 		over.expectDone(ctx, namespace, "oc")
 		Expect(Field(ctx, thing.Unstructured, "status", "phase")(Default)).NotTo(Equal("NoOperator"))
-
-		By("naming the kind that it does not have, whose CRD stays with its resources")
-		Eventually(ctx, func(g Gomega) {
-			Get(ctx, g, oc)
-			g.Expect(oc.Status.Warnings).To(ContainElement(And(ContainSubstring("has no kind "+extra.kind), ContainSubstring(namespace+"/two"))))
-		}).Should(Succeed())
-		Consistently(ctx, Gone(ctx, customResourceDefinition(extra.crdName()))).Should(BeFalse())
-		Expect(Live(ctx, Default, lost).GetDeletionTimestamp()).To(BeNil())
-		Remove(ctx, lost)
-	})
-
-	It("waits for all OperatorCollections of the other, and does not wait for those that change with it", func(ctx context.Context) {
-		namespace, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, namespace)
-		oc, thing := installWithResource(ctx, namespace, s)
-		soc := newSOC(namespace, "second-soc", "second", mapTo(other)...)
-		Create(ctx, soc)
-		second := newCollection(namespace, "second", s.pinned())
-		Create(ctx, second)
-		makeAvailable(ctx, other, s.operator())
-		ExpectReady(ctx, second)
-		next := replacementOf(s)
-		over := watchTakeover(ctx, namespace, s, next)
-		changeSpec(ctx, oc, next.pinned())
-		ExpectFailure(ctx, oc, v2beta2.ReasonReplaced, `delete OperatorCollection "second"`, false)
-		Get(ctx, Default, deployment(namespace, s.operator()))
-
-		changeSpec(ctx, second, next.pinned())
-		for _, where := range []string{namespace, other} {
-			Eventually(ctx, Gone(ctx, deployment(where, next.operator()))).Should(BeFalse())
-			makeAvailable(ctx, where, next.operator())
-		}
-		ExpectReady(ctx, oc)
-		ExpectReady(ctx, second)
-		thing.expectKept(ctx)
-		over.expectDone(ctx, namespace, "oc,"+namespace+"/second")
 	})
 
 	It("says that it takes over no kind of another API group", func(ctx context.Context) {
@@ -259,46 +211,5 @@ var _ = Describe("A collection that replaces another one", func() {
 		thing.expectKept(ctx)
 		Get(ctx, Default, crd)
 		Expect(crd.ResourceVersion).To(Equal(version))
-	})
-})
-
-var _ = Describe("A collection that replaces another one by OLM", Ordered, func() {
-	BeforeAll(restartWithOLM)
-
-	It("subscribes when the former operator is gone, also one that a user has installed", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc, subscription := installInOLM(ctx, namespace, s)
-		ExpectReady(ctx, oc)
-		thing := s.instance(namespace, "one")
-		Create(ctx, thing)
-		key := recordKey(ctx, namespace, s)(Default)
-		next := replacementOf(s)
-		changeSpec(ctx, oc, next.pinned())
-		Eventually(ctx, Gone(ctx, subscription)).Should(BeTrue())
-		csv := operatorCSV(namespace, s)
-		Eventually(ctx, Gone(ctx, csv)).Should(BeTrue())
-		crd := customResourceDefinition(s.crdName())
-		Get(ctx, Default, crd)
-		Expect(crd.Labels).To(HaveKeyWithValue("operator-name", s.name), "its operator is still there")
-		collectGarbage(ctx, csv, s)
-		of := expectSubscription(ctx, namespace, next)
-
-		By("waiting for another one")
-		users := deployment(namespace, s.operator())
-		users.Labels, users.Spec = s.labels(), deploymentSpec(s, "registry.invalid/runtime:integration")
-		Create(ctx, users)
-		Remove(ctx, of)
-		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonReplaced, s.operator(), false)
-		Remove(ctx, users)
-		Eventually(ctx, Gone(ctx, users)).Should(BeTrue())
-		of = expectSubscription(ctx, namespace, next)
-		runInOLM(ctx, of, next)
-		ExpectReady(ctx, oc)
-		Expect(recordKey(ctx, namespace, next)(Default)).To(Equal(key))
-		Expect(Live(ctx, Default, thing).GetUID()).To(Equal(thing.GetUID()))
-		Remove(ctx, thing)
-		Remove(ctx, oc)
-		collectGarbage(ctx, operatorCSV(namespace, next), next)
-		Eventually(ctx, Gone(ctx, oc)).Should(BeTrue())
 	})
 })

@@ -6,7 +6,6 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,16 +23,6 @@ func merge(patch string) client.Patch { return client.RawPatch(types.MergePatchT
 // annotated is a patch that sets one of ansible-operator's annotations. null removes it.
 func annotated(name, value string) client.Patch {
 	return merge(`{"metadata":{"annotations":{"ansible.sdk.operatorframework.io/` + name + `":` + value + `}}}`)
-}
-
-// recordKey returns the key that records of runs are signed with, once it exists.
-func recordKey(ctx context.Context, namespace string, s *sample) func(Gomega) []byte {
-	return func(g Gomega) []byte {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-		Get(ctx, g, secret)
-		g.Expect(secret.Data).To(HaveKeyWithValue("record.key", HaveLen(32)))
-		return secret.Data["record.key"]
-	}
 }
 
 var _ = Describe("The runs of playbooks", func() {
@@ -245,35 +234,5 @@ var _ = Describe("The runs of playbooks", func() {
 			Get(ctx, g, config)
 			return config.Data["runs.json"]
 		}).Should(And(ContainSubstring(`"maxRetries": 1`), ContainSubstring(`"reconcilePeriodSeconds": 300`)))
-	})
-
-	It("are recorded under one key as long as the installation lives", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc := installSample(ctx, namespace, s)
-		key := recordKey(ctx, namespace, s)(Default)
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: s.operator() + "-endpoints"}}
-
-		By("changing the endpoints")
-		Create(ctx, newEndpoint(namespace, "lpar1", &sshServer{host: "lpar1.example.com"}))
-		Eventually(ctx, func(g Gomega) map[string][]byte {
-			Get(ctx, g, secret)
-			return secret.Data
-		}).Should(HaveKey("lpar1_vars.yaml"))
-		Expect(recordKey(ctx, namespace, s)(Default)).To(Equal(key))
-
-		By("starting the manager again")
-		theManager.kill()
-		theManager.start(ctx)
-		Patch(ctx, oc, `{"spec":{"runtime":{"maxRetries":1}}}`)
-		Eventually(ctx, func(g Gomega) string {
-			config := configMap(namespace, s.operator()+"-runtime")
-			Get(ctx, g, config)
-			return config.Data["runs.json"]
-		}).Should(ContainSubstring(`"maxRetries": 1`))
-		Expect(recordKey(ctx, namespace, s)(Default)).To(Equal(key))
-
-		By("deleting the installation")
-		Remove(ctx, oc)
-		Eventually(ctx, Gone(ctx, secret)).Should(BeTrue())
 	})
 })

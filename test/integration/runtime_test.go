@@ -56,6 +56,16 @@ func createNamed(ctx context.Context, namespace, allows string) {
 	}
 }
 
+// setEnvironment replaces the environment that a SubOperatorConfig gives to the pods.
+func setEnvironment(ctx context.Context, soc *v2beta2.SubOperatorConfig, variables ...corev1.EnvVar) {
+	GinkgoHelper()
+	Eventually(ctx, func(g Gomega) {
+		Get(ctx, g, soc)
+		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: variables}
+		g.Expect(K8s.Update(ctx, soc)).To(Succeed())
+	}).Should(Succeed())
+}
+
 var _ = Describe("spec.runtime", func() {
 	It("reads variables of the environment only from objects that are labelled for it, also in its own namespace", attack.Label, func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()

@@ -55,16 +55,6 @@ func setMapping(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespaces 
 	}).Should(Succeed())
 }
 
-// setEnvironment replaces the environment that a SubOperatorConfig gives to the pods.
-func setEnvironment(ctx context.Context, soc *v2beta2.SubOperatorConfig, variables ...corev1.EnvVar) {
-	GinkgoHelper()
-	Eventually(ctx, func(g Gomega) {
-		Get(ctx, g, soc)
-		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: variables}
-		g.Expect(K8s.Update(ctx, soc)).To(Succeed())
-	}).Should(Succeed())
-}
-
 // notes are what the events about an object with this reason say.
 func notes(ctx context.Context, object client.Object, reason string) func(Gomega) []string {
 	return func(g Gomega) []string {
@@ -208,78 +198,9 @@ var _ = Describe("Mapping another namespace", func() {
 			"endpoints and keys come from the SubOperatorConfig's namespace alone",
 			fmt.Sprintf("the Secret holds %s; it stays as it is", strings.Join(slices.Sorted(maps.Keys(secret.Data)), ", ")))
 	})
-
-	It("reads no Secret of it: not through a variable of the pods' environment", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, own)
-		soc := newSOC(own, "soc", "oc", mapTo(other)...)
-		loot := corev1.EnvVar{Name: "LOOT", ValueFrom: &corev1.EnvVarSource{
-			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: "credential"}, Key: "password"},
-		}}
-		soc.Spec.Runtime = &v2beta2.RuntimeSpec{Env: []corev1.EnvVar{loot}}
-		Create(ctx, soc)
-		importSample(ctx, own, s)
-		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" must not read a Secret`, false)
-		Expect(madeIn(ctx, other)).To(BeEmpty())
-
-		By("not harming the operator that runs there already")
-		setEnvironment(ctx, soc)
-		Eventually(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
-		makeAvailable(ctx, other, s.operator())
-		ExpectReady(ctx, soc)
-		setEnvironment(ctx, soc, loot)
-		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, `variable "LOOT" must not read a Secret`, false)
-		Consistently(ctx, func(g Gomega) {
-			d := deployment(other, s.operator())
-			Get(ctx, g, d)
-			g.Expect(d.DeletionTimestamp).To(BeNil())
-			g.Expect(d.Spec.Template.Spec.Containers[0].Env).NotTo(ContainElement(HaveField("Name", "LOOT")))
-		}).Should(Succeed())
-	})
-
-	It("ends with it: a mapped namespace that is deleted does not keep the others from being served", func(ctx context.Context) {
-		own, s := newNamespace(ctx), newSample()
-		other := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: own + "-mapped", Annotations: map[string]string{consentAnnotation: own},
-		}}
-		Create(ctx, other)
-		soc := newSOC(own, "soc", "oc", mapTo(own, other.Name)...)
-		Create(ctx, soc)
-		oc := importSample(ctx, own, s)
-		for _, namespace := range []string{own, other.Name} {
-			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
-			makeAvailable(ctx, namespace, s.operator())
-		}
-		ExpectReady(ctx, oc)
-		Remove(ctx, other)
-		Eventually(ctx, Gone(ctx, other)).Should(BeTrue())
-		ExpectFailure(ctx, soc, v2beta2.ReasonMappingNotAllowed, other.Name, false)
-		Eventually(ctx, func(g Gomega) {
-			Get(ctx, g, soc)
-			g.Expect(soc.Status.Installations).To(ConsistOf(And(HaveField("Namespace", own), HaveField("Ready", true))))
-		}).Should(Succeed())
-		setMapping(ctx, soc, own)
-		ExpectReady(ctx, oc)
-	})
 })
 
 var _ = Describe("Several SubOperatorConfigs", func() {
-	It("share a collection when their namespaces differ", func(ctx context.Context) {
-		one, two, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, two, one)
-		first, second := newSOC(one, "first", "oc"), newSOC(one, "second", "oc", mapTo(two)...)
-		Create(ctx, first, second)
-		oc := importSample(ctx, one, s)
-		for namespace, soc := range map[string]*v2beta2.SubOperatorConfig{one: first, two: second} {
-			expectOperatorOf(ctx, namespace, s, soc)
-			makeAvailable(ctx, namespace, s.operator())
-			ExpectReady(ctx, soc)
-		}
-		ExpectReady(ctx, oc)
-		Get(ctx, Default, oc)
-		Expect(oc.Status.SubOperatorConfigMappingStatus).To(HaveLen(2))
-	})
-
 	It("that want the same namespace: the oldest wins, whoever has it now, and a younger one takes over", func(ctx context.Context) {
 		one, two, shared, s := newNamespace(ctx), newNamespace(ctx), newNamespace(ctx), newSample()
 		oldest := newSOC(one, "oldest", "oc", mapTo(one)...)
@@ -311,22 +232,13 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 			return younger.Status.Inventory
 		}).Should(BeEmpty())
 
-		By("getting it back when the older one does not map it any more")
-		setMapping(ctx, oldest, one)
-		expectOperatorOf(ctx, shared, s, younger)
-		makeAvailable(ctx, shared, s.operator())
-		ExpectReady(ctx, ocTwo)
-		ExpectReady(ctx, ocOne)
-		Expect(madeIn(ctx, shared)).To(HaveLen(7))
-
 		By("getting it back when the older one goes")
-		setMapping(ctx, oldest, one, shared)
-		expectOperatorOf(ctx, shared, s, oldest)
 		Remove(ctx, oldest)
 		Eventually(ctx, Gone(ctx, oldest)).Should(BeTrue())
 		expectOperatorOf(ctx, shared, s, younger)
 		makeAvailable(ctx, shared, s.operator())
 		ExpectReady(ctx, ocTwo)
+		Expect(madeIn(ctx, shared)).To(HaveLen(7))
 	})
 
 	It("that want the same namespace: the oldest wins, also when its collection is imported last", func(ctx context.Context) {
@@ -344,68 +256,6 @@ var _ = Describe("Several SubOperatorConfigs", func() {
 		importSample(ctx, one, s)
 		ExpectFailure(ctx, younger, v2beta2.ReasonMappingConflict, `"oldest" in namespace "`+one+`"`, false)
 		expectOperatorOf(ctx, shared, s, oldest)
-	})
-
-	It("take namespaces out of the mapping, down to none, but not under a playbook that runs", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, own)
-		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		Create(ctx, soc)
-		oc := importSample(ctx, own, s)
-		for _, namespace := range []string{own, other} {
-			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
-			makeAvailable(ctx, namespace, s.operator())
-		}
-		ExpectReady(ctx, oc)
-		thing := s.instance(other, "one")
-		Create(ctx, thing)
-		setRunning(ctx, thing, "True")
-
-		By("waiting for it")
-		setMapping(ctx, soc, own)
-		ExpectFailure(ctx, soc, v2beta2.ReasonTerminating, other+"/one", false)
-		Consistently(ctx, Gone(ctx, deployment(other, s.operator()))).Should(BeFalse())
-		Get(ctx, Default, soc)
-		Expect(soc.Status.Installations).To(ContainElement(And(HaveField("Namespace", other), HaveField("RemovalTime", Not(BeNil())))))
-
-		By("going when it has ended")
-		setRunning(ctx, thing, "False")
-		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
-		ExpectReady(ctx, oc)
-		Eventually(ctx, notes(ctx, soc, v2beta2.ReasonInstancesExist)).Should(ConsistOf(HavePrefix("1 custom resources stay in namespace")))
-		Get(ctx, Default, thing)
-		Get(ctx, Default, deployment(own, s.operator()))
-
-		By("leaving nothing but itself when nothing is mapped")
-		Patch(ctx, soc, `{"spec":{"mapping":[]}}`)
-		Eventually(ctx, func() []string { return madeIn(ctx, own) }).Should(ConsistOf("SubOperatorConfig/soc"))
-		Get(ctx, Default, customResourceDefinition(s.crdName()))
-		Eventually(ctx, func(g Gomega) []v2beta2.InstallationStatus {
-			Get(ctx, g, soc)
-			return soc.Status.Installations
-		}).Should(BeEmpty())
-		ExpectReady(ctx, soc)
-		ExpectReady(ctx, oc)
-		Get(ctx, Default, soc)
-		Expect(soc.Status.Inventory).To(BeEmpty())
-		Remove(ctx, thing)
-	})
-
-	It("lose a namespace also while another one cannot be served", func(ctx context.Context) {
-		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
-		allowMapping(ctx, other, own)
-		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
-		Create(ctx, soc)
-		importSample(ctx, own, s)
-		for _, namespace := range []string{own, other} {
-			Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).Should(BeFalse())
-		}
-		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: s.operator() + "-runtime"}}
-		Patch(ctx, config, `{"metadata":{"annotations":{"zoscb.ibm.com/suboperatorconfig":null}}}`)
-		ExpectFailure(ctx, soc, v2beta2.ReasonForeignObject, config.Name, false)
-		allowMapping(ctx, other)
-		Eventually(ctx, func() []string { return madeIn(ctx, other) }).Should(BeEmpty())
-		Remove(ctx, config)
 	})
 })
 

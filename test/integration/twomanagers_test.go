@@ -91,8 +91,7 @@ var _ = Describe("Two managers", func() {
 		},
 		Entry("while it downloads", stopDownload),
 		Entry("when it has stored the archive, and the other has not", stopReplication),
-		Entry("when the CRDs are written", stopBefore("deployments", "serviceaccounts")),
-		Entry("when all objects but one are applied", stopBefore("deployments")),
+		Entry("when all objects but one are applied", stopBeforeDeployment),
 	)
 
 	It("go on after both were killed", func(ctx context.Context) {
@@ -239,13 +238,11 @@ func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample
 	}, func(context.Context) {}
 }
 
-// stopBefore lets the installation fail at the first object of some resources.
-func stopBefore(resources ...string) stopFunc {
-	return func(ctx context.Context, _ *managerPair, namespace string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
-		allow := RefuseRealWrites(ctx, namespace, resources...)
-		return s.pinned(), func(ctx context.Context, oc client.Object) {
-			ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "", false)
-			Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeFalse())
-		}, allow
-	}
+// stopBeforeDeployment lets the installation fail at the last object.
+func stopBeforeDeployment(ctx context.Context, _ *managerPair, namespace string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
+	allow := RefuseRealWrites(ctx, namespace, "deployments")
+	return s.pinned(), func(ctx context.Context, oc client.Object) {
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonObjectRefused, "", false)
+		Eventually(ctx, Gone(ctx, customResourceDefinition(s.crdName()))).Should(BeFalse())
+	}, allow
 }

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"net/http"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -13,48 +12,6 @@ import (
 )
 
 var _ = Describe("An installed collection", func() {
-	It("keeps running as it is while its OperatorCollection asks for something broken", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc := installSample(ctx, namespace, s)
-		soc, good := defaultSOC(oc), oc.Spec
-		Get(ctx, Default, oc)
-		artifact := *oc.Status.Artifact
-		before := versions(installed(ctx, soc))
-		crd := customResourceDefinition(s.crdName())
-		Get(ctx, Default, crd)
-		crdBefore := crd.ResourceVersion
-
-		broken := *s
-		broken.version, broken.variables = "2.0.0", "{name: size, displayName: Size, type: string}"
-		for _, bad := range []struct {
-			reason  string
-			stalled bool
-			spec    v2beta2.OperatorCollectionSpec
-		}{
-			{v2beta2.ReasonArchiveNotFound, false, unverified(web.URL + "/absent")},
-			{v2beta2.ReasonDigestMismatch, true, v2beta2.OperatorCollectionSpec{CollectionURL: good.CollectionURL, Digest: DigestOf(nil)}},
-			{v2beta2.ReasonArchiveNotGzip, true, unverified(web.Serve([]byte("text")))},
-			{v2beta2.ReasonSchemaConflict, false, broken.pinned()},
-			{v2beta2.ReasonCollectionClaimed, false, otherCollection(ctx)},
-		} {
-			By(bad.reason)
-			changeSpec(ctx, oc, bad.spec)
-			ExpectFailure(ctx, oc, bad.reason, "", bad.stalled)
-			Get(ctx, Default, oc)
-			Expect(oc.Status.Artifact).To(HaveValue(Equal(artifact)))
-			Expect(oc.Status.Collection.Version).To(Equal("1.0.0"))
-			Expect(versions(installed(ctx, soc))).To(Equal(before))
-			Get(ctx, Default, crd)
-			Expect(crd.ResourceVersion).To(Equal(crdBefore))
-			ExpectReady(ctx, soc)
-		}
-
-		By("healing when the spec is right again, without a change to what runs")
-		changeSpec(ctx, oc, good)
-		ExpectReady(ctx, oc)
-		Expect(versions(installed(ctx, soc))).To(Equal(before))
-	})
-
 	It("is upgraded in place: its CRD serves both versions, and its pods roll once", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
@@ -115,38 +72,4 @@ var _ = Describe("An installed collection", func() {
 		Patch(ctx, old, `{"spec":{"size":4}}`)
 		Expect(field(newer, "colour")(Default)).To(Equal("blue"))
 	})
-
-	It("is not upgraded by a restart of the manager, even if its archive is lost and the origin serves another", func(ctx context.Context) {
-		namespace, s := newNamespace(ctx), newSample()
-		oc := newCollection(namespace, "oc", unverified(web.Serve(s.archive())))
-		Create(ctx, oc)
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
-		Get(ctx, Default, oc)
-		digest := oc.Status.Artifact.Digest
-		old := s.archive()
-		s.version = "9.0.0"
-		newer := s.archive()
-		web.Replace(oc.Spec.CollectionURL, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(newer) })
-
-		theManager.stop()
-		theManager.loseArchives()
-		theManager.start(ctx)
-		ExpectFailure(ctx, oc, v2beta2.ReasonArtifactChanged, DigestOf(newer), false)
-		Get(ctx, Default, oc)
-		Expect(oc.Status.Artifact.Digest).To(Equal(digest))
-
-		By("accepting it when the spec asks for it")
-		changeSpec(ctx, oc, v2beta2.OperatorCollectionSpec{CollectionURL: oc.Spec.CollectionURL, Digest: DigestOf(newer)})
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionTrue(), WithMessage("9.0.0")))
-		Expect(DigestOf(old)).To(Equal(digest))
-	})
 })
-
-// otherCollection is the spec for a collection that another OperatorCollection has imported.
-func otherCollection(ctx context.Context) v2beta2.OperatorCollectionSpec {
-	GinkgoHelper()
-	other := newSample()
-	importSample(ctx, newNamespace(ctx), other)
-	other.version = "3.0.0"
-	return other.pinned()
-}

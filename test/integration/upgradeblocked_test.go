@@ -3,9 +3,7 @@ package integration
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -63,7 +61,7 @@ func expectUnblocked(ctx context.Context, oc *v2beta2.OperatorCollection) {
 }
 
 var _ = Describe("An upgrade that custom resources do not fit", func() {
-	It("is blocked before anything changes, also across a restart, until they fit or breaking them is accepted", func(ctx context.Context) {
+	It("is blocked before anything changes, also across a restart, until they fit", func(ctx context.Context) {
 		namespace, elsewhere := newNamespace(ctx), newNamespace(ctx)
 		s, next := narrowed()
 		oc := installSample(ctx, namespace, s)
@@ -82,24 +80,12 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 			ExpectReady(ctx, soc)
 		}
 
-		asked, content := next.pinned(), next.archive()
-		var fetched atomic.Int32
-		web.Replace(asked.CollectionURL, func(w http.ResponseWriter, _ *http.Request) {
-			fetched.Add(1)
-			_, _ = w.Write(content)
-		})
+		asked := next.pinned()
 		changeSpec(ctx, oc, asked)
 		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradeBlocked, "does not fit 1 of 2 custom resources", false)
 		expectBlocked(ctx, oc, s.kind+" "+namespace+"/bad", "spec.mode")
 		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
 		expectUntouched()
-
-		By("writing nothing and fetching nothing while nothing changes")
-		expectRest(ctx)
-		mark := markAudit()
-		poke(ctx, oc)
-		Consistently(ctx, mark.writesAbout(namespace)).Should(BeEmpty())
-		Expect(fetched.Load()).To(BeEquivalentTo(1))
 
 		By("going back")
 		changeSpec(ctx, oc, old)
@@ -119,44 +105,10 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		expectBlocked(ctx, oc, namespace+"/bad")
 		expectUntouched()
 
-		By("changing the resource")
+		By("changing the resource, without any other event")
 		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
-		poke(ctx, oc)
 		makeReadyAgain(ctx, oc, next, "2.0.0")
 		expectUnblocked(ctx, oc)
-	})
-
-	It("goes ahead where breaking them is accepted, and says what it breaks", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		s, next := narrowed()
-		oc := installSample(ctx, namespace, s)
-		Create(ctx, s.inMode(namespace, "bad", "b"))
-		changeSpec(ctx, oc, next.pinned())
-		expectBlocked(ctx, oc, namespace+"/bad")
-		Patch(ctx, oc, `{"spec":{"upgrade":{"policy":"AllowBreaking"}}}`)
-		makeReadyAgain(ctx, oc, next, "2.0.0")
-		expectUnblocked(ctx, oc)
-		says := func(g Gomega) []string {
-			Get(ctx, g, oc)
-			return oc.Status.Warnings
-		}
-		warning := And(HavePrefix("upgrade to version 2.0.0: "), ContainSubstring(namespace+"/bad"), ContainSubstring("spec.mode"))
-		Expect(says(Default)).To(ContainElement(warning))
-		poke(ctx, oc)
-		Consistently(ctx, says).Should(ContainElement(warning))
-	})
-
-	It("is installed within a minute after they fit, without any other event", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		s, next := narrowed()
-		oc := installSample(ctx, namespace, s)
-		bad := s.inMode(namespace, "bad", "b")
-		Create(ctx, bad)
-		changeSpec(ctx, oc, next.pinned())
-		expectBlocked(ctx, oc, namespace+"/bad")
-		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
-		Eventually(ctx, importedDigest(ctx, oc)).WithTimeout(InstallTimeout).Should(Equal(oc.Spec.Digest))
-		makeReadyAgain(ctx, oc, next, "2.0.0")
 	})
 
 	It("is blocked for the pods alone if they were created after the CRD was written", func(ctx context.Context) {
@@ -202,71 +154,5 @@ var _ = Describe("An upgrade that custom resources do not fit", func() {
 		poke(ctx, soc)
 		makeReadyAgain(ctx, oc, next, "2.0.0")
 		expectUnblocked(ctx, oc)
-	})
-})
-
-var _ = Describe("An upgrade by OLM that custom resources do not fit", Ordered, func() {
-	BeforeAll(restartWithOLM)
-
-	It("is not offered, and OLM is told to wait, until they fit", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		s, next := narrowed()
-		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
-		Eventually(ctx, Gone(ctx, subscription)).Should(BeFalse())
-		first := installCSV(ctx, namespace, s, "")
-		csv := runInOLM(ctx, subscription, s)
-		ExpectReady(ctx, oc)
-		bad := s.inMode(namespace, "bad", "b")
-		Create(ctx, bad)
-		changeSpec(ctx, oc, next.pinned())
-		expectBlocked(ctx, oc, namespace+"/bad")
-		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(namespace+"/bad")))
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionPublished)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotImported)))
-		expectSubscription(ctx, namespace, s)
-		ExpectReady(ctx, defaultSOC(oc))
-
-		By("changing the resource while the pods cannot change yet, and changing it back")
-		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
-		Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"index"}}}`)
-		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(oc.Spec.Digest))
-		Patch(ctx, bad, `{"spec":{"mode":"b"}}`)
-		Patch(ctx, oc, `{"spec":{"dependencies":null}}`)
-		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonUpgradeBlocked, namespace+"/bad", false)
-		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
-		Consistently(ctx, Field(ctx, subscription, "spec", "channel")).Should(Equal("v1.0.0"))
-
-		By("letting it go")
-		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
-		poke(ctx, defaultSOC(oc))
-		expectSubscription(ctx, namespace, next)
-		Eventually(ctx, upgradeable(ctx, first)).Should(ConditionTrue())
-		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
-		Remove(ctx, bad)
-		Remove(ctx, oc)
-		collectGarbage(ctx, csv, s)
-	})
-
-	It("is refused for a Subscription that somebody made to the channel of all versions", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		s, next := narrowed()
-		oc := withoutDefault(ctx, namespace, s)
-		subscription := newSubscription(namespace, s)
-		Create(ctx, subscription)
-		soc := expectMade(ctx, subscription)
-		first := installCSV(ctx, namespace, s, "")
-		runInOLM(ctx, subscription, s)
-		ExpectReady(ctx, soc)
-		bad := s.inMode(namespace, "bad", "b")
-		Create(ctx, bad)
-		changeSpec(ctx, oc, next.pinned())
-		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionUpgradeBlocked)).Should(And(ConditionTrue(), WithMessage(namespace+"/bad")))
-		installCSV(ctx, namespace, next, first.Name)
-		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
-		Consistently(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
-
-		By("changing the resource")
-		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
-		poke(ctx, oc)
-		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 2.0.0")))
 	})
 })

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"slices"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -126,5 +127,113 @@ var _ = Describe("An operator that OLM could upgrade", Ordered, func() {
 		changeSpec(ctx, oc, spec)
 		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionFalse())
 		Consistently(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
+	})
+
+	It("is not offered a version that custom resources do not fit, and OLM is told to wait, until they fit", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc, subscription := importForOLM(ctx, namespace, s), subscriptionOf(namespace, s)
+		Eventually(ctx, Gone(ctx, subscription)).Should(BeFalse())
+		first := installCSV(ctx, namespace, s, "")
+		csv := runInOLM(ctx, subscription, s)
+		ExpectReady(ctx, oc)
+		bad := s.inMode(namespace, "bad", "b")
+		Create(ctx, bad)
+		changeSpec(ctx, oc, next.pinned())
+		expectBlocked(ctx, oc, namespace+"/bad")
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked), WithMessage(namespace+"/bad")))
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionPublished)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCollectionNotImported)))
+		expectSubscription(ctx, namespace, s)
+		ExpectReady(ctx, defaultSOC(oc))
+
+		By("changing the resource while the pods cannot change yet, and changing it back")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		Patch(ctx, oc, `{"spec":{"dependencies":{"credentialsSecret":"index"}}}`)
+		Eventually(ctx, importedDigest(ctx, oc)).Should(Equal(oc.Spec.Digest))
+		Patch(ctx, bad, `{"spec":{"mode":"b"}}`)
+		Patch(ctx, oc, `{"spec":{"dependencies":null}}`)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonUpgradeBlocked, namespace+"/bad", false)
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(ctx, Field(ctx, subscription, "spec", "channel")).Should(Equal("v1.0.0"))
+
+		By("letting it go")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		poke(ctx, defaultSOC(oc))
+		expectSubscription(ctx, namespace, next)
+		Eventually(ctx, upgradeable(ctx, first)).Should(ConditionTrue())
+		Patch(ctx, oc, `{"spec":{"deletionPolicy":"Finalize"}}`)
+		Remove(ctx, bad)
+		Remove(ctx, oc)
+		collectGarbage(ctx, csv, s)
+	})
+
+	It("is not upgraded to such a version for a Subscription that somebody made to the channel of all versions", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		s, next := narrowed()
+		oc := withoutDefault(ctx, namespace, s)
+		subscription := newSubscription(namespace, s)
+		Create(ctx, subscription)
+		soc := expectMade(ctx, subscription)
+		first := installCSV(ctx, namespace, s, "")
+		runInOLM(ctx, subscription, s)
+		ExpectReady(ctx, soc)
+		bad := s.inMode(namespace, "bad", "b")
+		Create(ctx, bad)
+		changeSpec(ctx, oc, next.pinned())
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionUpgradeBlocked)).Should(And(ConditionTrue(), WithMessage(namespace+"/bad")))
+		installCSV(ctx, namespace, next, first.Name)
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonUpgradeBlocked)))
+		Consistently(ctx, upgradeable(ctx, first)).Should(ConditionFalse())
+
+		By("changing the resource")
+		Patch(ctx, bad, `{"spec":{"mode":"a"}}`)
+		poke(ctx, oc)
+		Eventually(ctx, upgradeable(ctx, first)).Should(And(ConditionTrue(), WithMessage("allows upgrades to version 2.0.0")))
+	})
+
+	It("is upgraded in one namespace after another, a channel at a time", func(ctx context.Context) {
+		own, other, s := newNamespace(ctx), newNamespace(ctx), newSample()
+		allowMapping(ctx, other, own)
+		soc := newSOC(own, "soc", "oc", mapTo(own, other)...)
+		Create(ctx, soc)
+		oc := importForOLM(ctx, own, s)
+		namespaces := []string{own, other}
+		slices.Sort(namespaces)
+		former := *s
+		for _, namespace := range namespaces {
+			runInOLM(ctx, expectSubscription(ctx, namespace, s), s)
+		}
+		ExpectReady(ctx, oc)
+
+		s.version = "2.0.0"
+		changeSpec(ctx, oc, s.pinned())
+		first, second := expectSubscription(ctx, namespaces[0], s), subscriptionOf(namespaces[1], s)
+		channel := func(g Gomega) string {
+			Get(ctx, g, second)
+			return second.Spec.Channel
+		}
+		Consistently(ctx, channel).Should(Equal("v1.0.0"))
+		ExpectFailure(ctx, oc, v2beta2.ReasonUpgradePending, "version 2.0.0 runs in 0 of 2 namespaces; waiting for namespace "+namespaces[0], false)
+		// upgrade plays the part of OLM, which replaces the pods when the manager tells them what the new version needs.
+		upgrade := func(subscription *operatorsv1alpha1.Subscription) {
+			GinkgoHelper()
+			before := subscription.Spec.Config.Annotations[runtimeHash]
+			runInOLM(ctx, subscription, s)
+			Remove(ctx, operatorCSV(subscription.Namespace, &former))
+			Eventually(ctx, func(g Gomega) string {
+				Get(ctx, g, subscription)
+				return subscription.Spec.Config.Annotations[runtimeHash]
+			}).ShouldNot(Equal(before))
+			rollInOLM(ctx, subscription, s)
+		}
+		upgrade(first)
+		Eventually(ctx, channel).Should(Equal("v2.0.0"))
+		upgrade(second)
+		ExpectReady(ctx, oc)
+		Remove(ctx, soc)
+		for _, namespace := range namespaces {
+			collectGarbage(ctx, operatorCSV(namespace, s), s)
+		}
+		Eventually(ctx, Gone(ctx, soc)).Should(BeTrue())
 	})
 })

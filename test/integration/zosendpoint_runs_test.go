@@ -163,15 +163,6 @@ var _ = Describe("The state of a security domain", func() {
 			g.Expect(state.Systems[server.address()].Queue).To(BeEmpty())
 			g.Expect(state.Logons["ibmuser"].Trying).To(BeNil())
 		}).Should(Succeed())
-
-		By("without a write of the manager when places are taken and given back: latencies are written once per hour")
-		expectRest(ctx)
-		mark := markAudit()
-		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) {
-			s.Systems[settings.Address].Running = append(s.Systems[settings.Address].Running, holder("e", alive))
-		})
-		ChangeState(ctx, e, func(s *endpoint.State, settings endpoint.Settings) { s.Systems[settings.Address].Running = nil })
-		Consistently(ctx, mark.writesAbout(namespace)).WithTimeout(2 * probeInterval).Should(BeEmpty())
 	})
 })
 
@@ -220,7 +211,6 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		By("until the system answers, once it has not answered the manager either")
 		server.down()
 		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(And(ConditionFalse(), WithMessage("no SSH server answers")))
-		Consistently(ctx, outage).WithTimeout(2 * probeInterval).ShouldNot(BeNil())
 		server.up()
 		Eventually(ctx, Condition(ctx, e, v2beta2.ConditionReachable)).Should(ConditionTrue())
 		Eventually(ctx, outage).Should(BeNil())
@@ -234,57 +224,6 @@ var _ = Describe("What runs learn about a ZosEndpoint", func() {
 		Get(ctx, Default, after)
 		Expect(after.ResourceVersion).To(Equal(before.ResourceVersion))
 		Expect(server.logons.Load()).To(BeZero())
-	})
-
-	It("says which credential was refused, until another one is accepted or a retry is allowed", func(ctx context.Context) {
-		namespace, server := newNamespace(ctx), startSSHServer()
-		one, two := newEndpoint(namespace, "lpar1", server), newEndpoint(namespace, "lpar2", server)
-		two.Spec.Host = "localhost"
-		one.Spec.SecurityDomain, two.Spec.SecurityDomain = "PLEX1", "PLEX1"
-		Create(ctx, one, two)
-		ExpectReady(ctx, two)
-		ExpectReady(ctx, one)
-		accepted := func(e *v2beta2.ZosEndpoint) func(Gomega) metav1.Condition {
-			return Condition(ctx, e, v2beta2.ConditionCredentialAccepted)
-		}
-		Expect(accepted(one)(Default)).To(ConditionAbsent())
-		at := time.Now().UTC().Truncate(time.Second)
-		observe := func(after time.Duration, credential string, c endpoint.Connection) {
-			GinkgoHelper()
-			run := endpoint.Request{Now: at.Add(after), Operator: namespace + "/o", PodName: "p", Pod: "1", Resource: "Job/n/a", Run: "1", User: "IBMUSER", Credential: credential}
-			ChangeState(ctx, one, func(s *endpoint.State, settings endpoint.Settings) { s.Observe(settings, run, c, "Permission denied") })
-		}
-
-		observe(0, "c1", endpoint.ConnectionRefused)
-		for _, e := range []*v2beta2.ZosEndpoint{one, two} {
-			Eventually(ctx, accepted(e)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonCredentialRefused), WithMessage("IBMUSER"),
-				WithMessage(at.Format(time.RFC3339)), WithMessage(`"lpar1"`), WithMessage("Permission denied"), WithMessage(endpoint.AnnotationRetry)))
-		}
-		ExpectReady(ctx, one) // Ready is about the spec.
-		observe(time.Second, "c2", endpoint.ConnectionAccepted)
-		Eventually(ctx, accepted(two)).Should(And(ConditionTrue(), WithMessage("IBMUSER")))
-		observe(2*time.Second, "c3", endpoint.ConnectionRefused)
-		Eventually(ctx, accepted(two)).Should(ConditionFalse())
-
-		By("forgetting it when the annotation of one of the endpoints changes")
-		Patch(ctx, two, fmt.Sprintf(`{"metadata":{"annotations":{%q:"1"}}}`, endpoint.AnnotationRetry))
-		Eventually(ctx, func(g Gomega) { g.Expect(StateOf(ctx, one)(g).Logons["ibmuser"].Refused).To(BeEmpty()) }).Should(Succeed())
-		Eventually(ctx, accepted(one)).Should(ConditionTrue())
-		observe(3*time.Second, "c3", endpoint.ConnectionRefused)
-		Eventually(ctx, accepted(one)).Should(ConditionFalse())
-		Consistently(ctx, accepted(one)).Should(ConditionFalse(), "the same value allows one retry")
-
-		By("listing what was removed without a run, at its own endpoint alone")
-		ChangeState(ctx, one, func(s *endpoint.State, _ endpoint.Settings) {
-			s.Abandon(endpoint.Abandoned{Operator: "team-a/o", Group: "example.com", Kind: "Job", Name: "a", Endpoint: "lpar1", At: at})
-		})
-		Eventually(ctx, func(g Gomega) []v2beta2.AbandonedResource {
-			Get(ctx, g, one)
-			return one.Status.Abandoned
-		}).Should(ConsistOf(And(HaveField("Group", "example.com"), HaveField("Kind", "Job"), HaveField("Namespace", "team-a"), HaveField("Name", "a"))))
-		Get(ctx, Default, two)
-		Expect(two.Status.Abandoned).To(BeEmpty())
-		expectRest(ctx)
 	})
 })
 
