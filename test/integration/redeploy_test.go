@@ -65,18 +65,6 @@ func runs(ctx context.Context, namespace string, s *sample) func(Gomega) string 
 	}
 }
 
-// settled waits until the manager has nothing more to write about an object.
-func settled(ctx context.Context, oc *v2beta2.OperatorCollection) {
-	GinkgoHelper()
-	var version string
-	Eventually(ctx, func(g Gomega) {
-		Get(ctx, g, oc)
-		before := version
-		version = oc.ResourceVersion
-		g.Expect(version).To(Equal(before))
-	}).WithPolling(time.Second).Should(Succeed())
-}
-
 var _ = Describe("An archive that is copied over the one in the manager's pod", func() {
 	It("runs as soon as it is complete, and pods that start meanwhile wait for it", func(ctx context.Context) {
 		s := newSample()
@@ -122,7 +110,7 @@ var _ = Describe("An archive that is copied over the one in the manager's pod", 
 		other := importCopied(ctx, namespace, s, skipping)
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, other)
-		settled(ctx, other)
+		expectRest(ctx, namespace)
 
 		By("what runs being copied again")
 		theManager.upload(s.name, s.version, s.archive())
