@@ -20,7 +20,7 @@ import (
 type Runs struct {
 	// Failing describes the custom resources that began to fail with a version of their collection, or is "".
 	Failing string
-	// Running are the names of those whose playbooks run, or "".
+	// Running are the names of those whose first playbooks with the version run, or "". Those that run again and again do not count.
 	Running string
 }
 
@@ -33,7 +33,7 @@ func (f *Finder) DescribeRuns(ctx context.Context, group schema.GroupVersion, ki
 			if runstatus.BeganToFail(fields, version) {
 				failing = append(failing, name)
 			}
-			if fields["phase"] == string(runstatus.PhaseRunning) {
+			if runstatus.RunsFirst(fields, version) {
 				running = append(running, name)
 			}
 		})

@@ -60,7 +60,7 @@ func TestDescribeRuns(t *testing.T) {
 	create(namespace, "failed-1", began)
 	expect("JudgedThing failed-1 began to fail with version 2", "JudgedThing run-1, JudgedThing run-2")
 	create(namespace, "failed-2", strings.Replace(began, "phase: Failed", "phase: Running", 1))
-	expect("2 custom resources began to fail with version 2: JudgedThing failed-1, JudgedThing failed-2", "JudgedThing failed-2, JudgedThing run-1, JudgedThing run-2")
+	expect("2 custom resources began to fail with version 2: JudgedThing failed-1, JudgedThing failed-2", "JudgedThing run-1, JudgedThing run-2")
 
 	if _, err := finder.DescribeRuns(t.Context(), group, []string{"Unknown"}, namespace, "2"); err == nil || !strings.Contains(err.Error(), "listing Unknown") {
 		t.Errorf("got %v", err)

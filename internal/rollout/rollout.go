@@ -23,7 +23,7 @@ type Namespace struct {
 	Message string
 	// Failing describes the custom resources that began to fail with the version, or is "".
 	Failing string
-	// Running are the names of the custom resources whose playbooks run, or "".
+	// Running are the names of the custom resources whose first playbooks with the version run, or "".
 	Running string
 	// UserManaged is true if a user decides when the operator is replaced. Other namespaces do not wait for it.
 	UserManaged bool
@@ -35,8 +35,8 @@ type Strategy struct {
 	MaxUnavailable int
 	// Paused lets no further namespace begin.
 	Paused bool
-	// HealthyFor is the time for which a namespace must be ready before another one begins. Unless it is zero, playbooks that run then
-	// must have ended, too: before that, nobody knows whether the custom resources fail.
+	// HealthyFor is the time for which a namespace must be ready before another one begins. Unless it is zero, the first
+	// playbooks with the version that run then must have ended, too: before that, nobody knows whether the custom resources fail.
 	HealthyFor time.Duration
 }
 
@@ -164,14 +164,14 @@ func (p *Plan) stateOf(namespace Namespace) state {
 		return troubled
 	case !p.runs(namespace):
 		return upgrading
-	case p.remaining(namespace) > 0, p.isJudged(namespace):
+	case p.remaining(namespace) > 0, p.awaitsPlaybooks(namespace):
 		return settling
 	}
 	return upgraded
 }
 
-// isJudged reports whether a namespace has been ready for long enough, and playbooks have yet to show that its custom resources succeed.
-func (p *Plan) isJudged(namespace Namespace) bool {
+// awaitsPlaybooks reports whether a namespace has been ready for long enough, and playbooks have yet to show that its custom resources succeed.
+func (p *Plan) awaitsPlaybooks(namespace Namespace) bool {
 	return p.Strategy.HealthyFor > 0 && namespace.Running != "" && p.remaining(namespace) <= 0
 }
 
@@ -207,7 +207,7 @@ func (p *Plan) message(in [stateCount][]Namespace, left []Namespace) string {
 		return "waiting for " + describe(in[upgrading])
 	case len(left) > 0 && p.Strategy.Paused:
 		return fmt.Sprintf("paused before namespace %s: set spec.upgrade.strategy.pause to false to go on", left[0].Name)
-	case len(left) > 0 && len(in[settling]) > 0 && p.isJudged(in[settling][0]):
+	case len(left) > 0 && len(in[settling]) > 0 && p.awaitsPlaybooks(in[settling][0]):
 		return fmt.Sprintf("namespace %s begins when these playbooks have ended: %s", left[0].Name, in[settling][0].Running)
 	case len(left) > 0 && len(in[settling]) > 0:
 		return fmt.Sprintf("namespace %s begins when namespace %s has been ready for %s", left[0].Name, in[settling][0].Name, p.Strategy.HealthyFor)
@@ -228,7 +228,7 @@ func (p *Plan) again(in [stateCount][]Namespace, left []Namespace) time.Duration
 	var again time.Duration
 	for _, namespace := range in[settling] {
 		remaining := min(p.remaining(namespace), p.Interval)
-		if p.isJudged(namespace) {
+		if p.awaitsPlaybooks(namespace) {
 			remaining = p.Interval
 		}
 		if again == 0 || remaining < again {

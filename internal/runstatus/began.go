@@ -23,3 +23,10 @@ func BeganToFail(status map[string]any, version string) bool {
 	before := slices.IndexFunc(runs, func(run RunSummary) bool { return run.Version != version })
 	return before < 0 || runs[before].Outcome.Succeeded()
 }
+
+// RunsFirst reports whether the playbook of a resource runs, and no run with a version has ended yet: nobody knows whether it fails with it.
+func RunsFirst(status map[string]any, version string) bool {
+	return status["phase"] == string(PhaseRunning) && !slices.ContainsFunc(historyOf(status), func(run RunSummary) bool {
+		return run.Version == version && run.Outcome != ""
+	})
+}

@@ -69,3 +69,16 @@ func TestBeganToFail(t *testing.T) {
 		BeganToFail(parse(t, odd), "2")
 	}
 }
+
+func TestRunsFirst(t *testing.T) {
+	for text, want := range map[string]bool{
+		"{phase: Running}": true,
+		"{phase: Running, history: [{id: a, version: '1', outcome: Succeeded}]}":                                         true,
+		"{phase: Running, history: [{id: b, version: '2', outcome: Failed}, {id: a, version: '1', outcome: Succeeded}]}": false,
+		"{phase: Succeeded, history: [{id: a, version: '1', outcome: Succeeded}]}":                                       false,
+	} {
+		if RunsFirst(parse(t, text), "2") != want {
+			t.Errorf("%s: want %t", text, want)
+		}
+	}
+}
