@@ -15,6 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/gate"
 	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -40,9 +41,9 @@ var _ = Describe("Playbooks", Label("story"), Slow, Ordered, ContinueOnFailure, 
 		Remove(ctx, s.neighbor.DeepCopy())
 	})
 
-	It("run once for each of many resources", s.first)
+	It("run once for each of many resources", attack.Label, s.first) // Attacks are on what these two make.
 	It("that exceed the limit of the collection are ended", s.timeout)
-	It("that fail are tried again at recorded times", s.failures)
+	It("that fail are tried again at recorded times", attack.Label, s.failures)
 	Context("of resources that have not changed do not run again", s.unchanged)
 	It("that failed wait for their time in the next pod, and rest after the last try", s.retries)
 	It("run once for a changed spec, and again for the next one", s.changed)
