@@ -9,8 +9,8 @@
 # The base images. hack/devcluster has stand-ins of the same names.
 ARG GO_IMAGE=docker.io/library/golang:1.26.8
 ARG UBI_IMAGE=registry.access.redhat.com/ubi9/ubi-minimal:9.7
-# The operator that runs the playbooks, on the same UBI with ansible-core 2.18 and ansible-runner 2.4. internal/engine depends
-# on its behaviour: read internal/engine/README.md before changing the version.
+# The operator that runs the playbooks, on the same UBI with ansible-core 2.18 and ansible-runner 2.4. internal/run/engine depends
+# on its behaviour: read internal/run/engine/README.md before changing the version.
 ARG ANSIBLE_OPERATOR=quay.io/operator-framework/ansible-operator:v1.42.2
 
 # Labels. Red Hat's certification requires name, vendor, maintainer, version, release, summary and description.
@@ -31,7 +31,7 @@ COPY cmd cmd
 COPY config config
 COPY internal internal
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags="-s -w" -o /out/bin/ ./cmd/manager ./cmd/engine ./cmd/zoscb-encrypt \
-    && internal/engine/install.sh /out/engine --engine-binary /out/bin/engine \
+    && internal/run/engine/install.sh /out/engine --engine-binary /out/bin/engine \
     && ./licenses.sh /out/licenses /out/bin/manager /out/bin/engine /out/bin/zoscb-encrypt
 
 

@@ -85,14 +85,14 @@ test-full: build devcluster ## Prove everything else too, or PARTS="olm audit" o
 .PHONY: test-unit
 test-unit: ## Run the tests beside the code.
 	@mkdir -p $(REPORTS)
-	$(WITH_VERSIONS) $(GOTESTSUM) $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/engine -e /internal/localrun -e /internal/scenario/suite)
+	$(WITH_VERSIONS) $(GOTESTSUM) $(TEST_FLAGS) $$(go list ./... | grep -v -e /test/integration -e /internal/run/engine -e /internal/author/localrun -e /internal/author/scenario/suite)
 	go test -C hack/devcluster $(TEST_FLAGS) .
 
 # They wait for SSH servers and package indexes most of the time. Without this clone's PATH, Go keeps a result for all clones.
 .PHONY: test-engine
 test-engine: ## Run the tests of the runtime's engine, Ansible without a cluster: ARGS="-run TestPassword".
 	@mkdir -p $(REPORTS)
-	PATH="$(subst $(CURDIR)/.devcluster/bin:,,$(PATH))" $(WITH_VERSIONS) $(GOTESTSUM) $(TEST_FLAGS) -parallel 6 $(ARGS) ./internal/engine ./internal/localrun ./internal/scenario/suite
+	PATH="$(subst $(CURDIR)/.devcluster/bin:,,$(PATH))" $(WITH_VERSIONS) $(GOTESTSUM) $(TEST_FLAGS) -parallel 6 $(ARGS) ./internal/run/engine ./internal/author/localrun ./internal/author/scenario/suite
 
 .PHONY: test-api
 test-api: devcluster ## Run the specs against API servers: ARGS="--focus 'some text'".
@@ -138,7 +138,7 @@ test-architectures: ## Build the programs for ppc64le and s390x; run unit tests 
 .PHONY: attacks
 attacks: build devcluster ## Try the attacks of docs/security.md and print what was seen (Linux, root).
 	hack/specs.sh api attacks-api --label-filter attack
-	go test $(TEST_FLAGS) -count=1 -v ./internal/runner -run Specs -ginkgo.label-filter=attack
+	go test $(TEST_FLAGS) -count=1 -v ./internal/run/runner -run Specs -ginkgo.label-filter=attack
 	hack/specs.sh node attacks-node --label-filter attack
 
 .PHONY: chaos
@@ -179,7 +179,7 @@ bench-archives: ## Measure the way from an archive to its objects: time and memo
 .PHONY: bench-runs
 bench-runs: devcluster ## Measure what the gate adds to a run of Ansible, and what a call costs that runs nothing (Debian).
 	$(DEVCLUSTER) build --control-plane
-	go test $(TEST_FLAGS) -count=1 -v ./internal/runner -run Specs -ginkgo.label-filter=bench
+	go test $(TEST_FLAGS) -count=1 -v ./internal/run/runner -run Specs -ginkgo.label-filter=bench
 
 .PHONY: bench-node
 bench-node: devcluster ## Measure what operators cost on a node: BENCH_PODS of them together (Linux, root).
@@ -211,7 +211,7 @@ generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart
 	$(TOOL) controller-gen crd paths=./api/v2beta1 paths=./api/v2beta2 output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen crd paths=./api/operands/... output:crd:dir=config/components/operands/crd
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
-	go test $(TEST_FLAGS) -skip '$(NOT_GOLDEN)' ./internal/render ./internal/collection ./internal/galaxy ./internal/lint ./internal/explain ./cmd/kubectl-collection ./cmd/manager -update
+	go test $(TEST_FLAGS) -skip '$(NOT_GOLDEN)' ./internal/collection/render ./internal/collection/model ./internal/author/galaxy ./internal/author/lint ./internal/collection/explain ./cmd/kubectl-collection ./cmd/manager -update
 	$(CHART) -output=$(CURDIR)/charts
 
 .PHONY: dashboard

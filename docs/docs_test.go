@@ -15,7 +15,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
 
 func read(t *testing.T, path string) string {
@@ -77,15 +77,15 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 // reasons are the patterns of all reasons that a condition, status.phase or status.waiting may have, by the file that declares them.
 var reasons = map[string]string{
-	"../api/v2beta2/conditions.go":        `(?m)^\tReason\w+ = "(\w+)"$`,
-	"../internal/endpoint/admit.go":       `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
-	"../internal/runner/admission.go":     `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
-	"../internal/runner/personal.go":      `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
-	"../internal/runner/migration.go":     `(?m)^const reason\w+ endpoint\.Reason = "(\w+)"$`,
-	"../internal/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
-	"../internal/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,
-	"../internal/runstatus/nooperator.go": `(?m)^const Phase\w+ Phase = "(\w+)"$`,
-	"../internal/runstatus/types.go":      `(?m)^\tPhase\w+ +Phase = "(\w+)"$`,
+	"../api/v2beta2/conditions.go":            `(?m)^\tReason\w+ = "(\w+)"$`,
+	"../internal/run/endpoint/admit.go":       `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
+	"../internal/run/runner/admission.go":     `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/run/runner/personal.go":      `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/run/runner/migration.go":     `(?m)^const reason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/run/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
+	"../internal/run/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,
+	"../internal/run/runstatus/nooperator.go": `(?m)^const Phase\w+ Phase = "(\w+)"$`,
+	"../internal/run/runstatus/types.go":      `(?m)^\tPhase\w+ +Phase = "(\w+)"$`,
 }
 
 func TestOperationsHaveEveryReason(t *testing.T) {
@@ -163,7 +163,7 @@ func TestModulesThatChecksSkipAreListed(t *testing.T) {
 		}
 	}
 	skipped := map[string]bool{}
-	for _, name := range regexp.MustCompile(`(?m)^    "(\w+\.\w+\.\w+)",`).FindAllStringSubmatch(read(t, "../internal/engine/python/zoscb_engine/checkmodules.py"), -1) {
+	for _, name := range regexp.MustCompile(`(?m)^    "(\w+\.\w+\.\w+)",`).FindAllStringSubmatch(read(t, "../internal/run/engine/python/zoscb_engine/checkmodules.py"), -1) {
 		skipped[name[1]] = true
 	}
 	if len(skipped) == 0 || !maps.Equal(listed, skipped) {
@@ -297,7 +297,7 @@ func TestEveryAnnotationIsListed(t *testing.T) {
 
 func TestEveryOptionOfWatchesIsListed(t *testing.T) {
 	page := read(t, "watches.md")
-	source := read(t, "../internal/render/watches.go")
+	source := read(t, "../internal/collection/render/watches.go")
 	start := strings.Index(source, "type watch struct {")
 	if start < 0 {
 		t.Fatal("type watch was not found: has it moved?")

@@ -8,7 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 list=$PWD/hack/engine-2.19.txt
 report=$PWD/.devcluster/log/reports/engine-2.19.test.json
-packages=(internal/engine internal/localrun internal/scenario/suite)
+packages=(internal/run/engine internal/author/localrun internal/author/scenario/suite)
 
 options=(
 	--mode=root --variant=minbase --format=directory --include="$(hack/test-packages.sh list | paste -sd,)" --aptopt='APT::Install-Recommends "false"'

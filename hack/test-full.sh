@@ -12,9 +12,8 @@ product='api cmd config internal go.mod go.sum Dockerfile hack/devcluster hack/d
 node="$product test/fixture test/collections test/e2e test/attack hack/specs.sh"
 api="$product test/apiserver test/fixture test/collections test/hostile test/registry test/schemachanges test/integration test/attack hack/specs.sh"
 engine="api/v2beta2 go.mod go.sum test/ansible test/registry hack/test-packages.sh hack/test-engine-2.19.sh hack/engine-2.19.txt
-	internal/archive internal/collection internal/crd internal/endpoint internal/engine internal/environment internal/findings internal/galaxy
-	internal/gate internal/localrun internal/podclient internal/podlock internal/printable internal/render internal/runcount internal/runner
-	internal/runstatus internal/scenario"
+	internal/run internal/collection internal/source/archive internal/platform/printable internal/author/galaxy internal/author/localrun
+	internal/author/scenario"
 
 # Each part: its name, its inputs as paths, its command.
 declare -A inputs_of command_of

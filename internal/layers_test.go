@@ -12,133 +12,32 @@ import (
 
 const module = "github.com/collection-operator/collection-operator/"
 
-// layers says which of our own packages each package may import. Data flows from fetch to apply, once; only controller
-// knows them all.
-var layers = map[string][]string{
-	"api/v2beta1":              {},
-	"api/v2beta2":              {},
-	"api/operands/v1alpha1":    {"api/v2beta2"},
-	"config":                   {},
-	"internal/dialguard":       {},
-	"internal/fetch":           {"internal/dialguard", "internal/printable"},
-	"internal/budget":          {},
-	"internal/verify":          {},
-	"internal/printable":       {},
-	"internal/reserved":        {"internal/collection"},
-	"internal/archive":         {},
-	"internal/findings":        {},
-	"internal/collection":      {"internal/archive", "internal/findings"},
-	"internal/render":          {"api/v2beta2", "internal/collection", "internal/endpoint", "internal/environment", "internal/gate", "internal/printable"},
-	"internal/crd":             {"api/v2beta2", "internal/collection", "internal/findings", "internal/printable", "internal/render"},
-	"internal/playbook":        {"internal/archive", "internal/collection", "internal/findings"},
-	"internal/galaxy":          {"internal/archive", "internal/collection", "internal/findings"},
-	"internal/lint":            {"internal/archive", "internal/collection", "internal/crd", "internal/findings", "internal/galaxy", "internal/playbook", "internal/scenario"},
-	"internal/scenario":        {"internal/archive", "internal/collection", "internal/findings", "internal/gate"},
-	"internal/scenario/suite":  {"internal/collection", "internal/gate", "internal/localrun", "internal/printable", "internal/runstatus", "internal/scenario"},
-	"internal/images":          {},
-	"internal/fairqueue":       {},
-	"internal/explain":         {"internal/collection", "internal/findings", "internal/printable", "internal/render"},
-	"internal/diff":            {"api/v2beta2", "internal/collection", "internal/crd", "internal/explain", "internal/render", "internal/upgrade"},
-	"internal/snapshot":        {"api/v2beta2"},
-	"internal/snapshot/reader": {"api/v2beta2", "internal/collection", "internal/dynamicconfig", "internal/render", "internal/snapshot"},
-	"internal/doctor": {
-		"api/v2beta2", "internal/collection", "internal/dynamicconfig", "internal/endpoint", "internal/explain", "internal/findings",
-		"internal/gate", "internal/printable", "internal/render", "internal/runstatus", "internal/snapshot",
-	},
-	"internal/mustgather": {"internal/doctor", "internal/findings", "internal/gate", "internal/printable", "internal/render", "internal/snapshot"},
-	"internal/preflight":  {"internal/intervals", "api/v2beta2", "internal/apply", "internal/status", "internal/upgrade"},
-	"internal/upgrade":    {"internal/collection", "internal/crd", "internal/gate", "internal/printable", "internal/render", "internal/runstatus"},
-	"internal/apply":      {"api/v2beta2"},
-	"internal/status":     {"internal/intervals", "api/v2beta2", "internal/apply", "internal/printable"},
-	"internal/instances":  {"internal/intervals", "api/v2beta2", "internal/apply", "internal/collection", "internal/crd", "internal/printable", "internal/render", "internal/runstatus", "internal/status"},
-	"internal/artifact":   {"internal/archive", "internal/fetch"},
-	"internal/catalog":    {},
-	"internal/probe":      {"internal/dialguard", "internal/printable"},
-	"internal/engine":     {},
-	"internal/podclient":  {},
-	"internal/adopt":      {"api/v2beta1", "api/v2beta2", "internal/collection", "internal/crd", "internal/gate", "internal/printable", "internal/render", "internal/runstatus"},
-	"internal/podlock":    {},
-	"internal/container":  {},
-	"internal/endpoint":   {"api/v2beta2", "internal/printable"},
-	"internal/runcount":   {},
-	"internal/localrun": {
-		"api/v2beta2", "internal/archive", "internal/collection", "internal/crd", "internal/endpoint", "internal/engine", "internal/gate",
-		"internal/podclient", "internal/printable", "internal/render", "internal/runstatus",
-	},
-	"internal/runner":               {"api/v2beta2", "internal/endpoint", "internal/environment", "internal/gate", "internal/podclient", "internal/podlock", "internal/printable", "internal/runcount", "internal/runstatus"},
-	"cmd/engine":                    {"internal/environment", "internal/printable", "internal/runner"},
-	"internal/gate":                 {},
-	"internal/rollout":              {},
-	"internal/intervals":            {},
-	"internal/runstatus":            {"internal/endpoint", "internal/gate", "internal/printable"},
-	"internal/dynamicconfig":        {"api/v2beta1", "internal/printable"},
-	"internal/dynamicconfig/source": {"api/v2beta1", "api/v2beta2", "internal/dynamicconfig", "internal/printable"},
-	"internal/credential":           {"internal/intervals", "internal/endpoint", "internal/status"},
-	"internal/sshsecret":            {"internal/endpoint"},
-	"cmd/zoscb-encrypt":             {"internal/sshsecret"},
-	"internal/grants":               {"internal/intervals", "api/v2beta2", "internal/collection", "internal/render", "internal/status"},
-	"internal/mapping": {
-		"internal/intervals",
-		"api/v2beta2", "internal/collection", "internal/credential", "internal/endpoint", "internal/instances", "internal/printable",
-		"internal/render", "internal/status",
-	},
-	"internal/install": {
-		"internal/intervals",
-		"api/v2beta2", "internal/apply", "internal/artifact", "internal/collection", "internal/endpoint", "internal/environment", "internal/gate", "internal/grants", "internal/instances",
-		"internal/mapping", "internal/podlock", "internal/printable", "internal/render", "internal/runstatus", "internal/status",
-	},
-	"internal/install/direct": {"api/v2beta2", "internal/install", "internal/render", "internal/status"},
-	"internal/install/olm": {
-		"internal/intervals",
-		"api/v2beta2", "internal/apply", "internal/collection", "internal/install", "internal/install/direct", "internal/printable",
-		"internal/render", "internal/status",
-	},
-	"internal/controller": {
-		"internal/intervals",
-		"api/v2beta2", "internal/apply", "internal/archive", "internal/artifact", "internal/budget", "internal/catalog", "internal/collection",
-		"internal/crd", "internal/credential", "internal/dialguard", "internal/endpoint", "internal/fairqueue", "internal/fetch", "internal/findings",
-		"internal/grants", "internal/install", "internal/install/olm", "internal/instances", "internal/mapping", "internal/metrics", "internal/printable",
-		"internal/preflight", "internal/probe", "internal/render", "internal/replica", "internal/reserved", "internal/rollout", "internal/runcount", "internal/runstatus",
-		"internal/status", "internal/trust", "internal/upgrade",
-		"internal/verify",
-	},
-	"internal/operands/merge": {},
-	"internal/operands/plan":  {"api/operands/v1alpha1", "api/v2beta2", "internal/operands/merge"},
-	"internal/operands/controller": {
-		"internal/intervals",
-		"api/operands/v1alpha1", "api/v2beta2", "internal/apply", "internal/fairqueue", "internal/operands/merge", "internal/operands/plan", "internal/printable", "internal/status",
-	},
-	"cmd/kubectl-collection": {
-		"api/v2beta2", "config", "internal/adopt", "internal/archive", "internal/artifact", "internal/catalog", "internal/collection", "internal/container", "internal/crd", "internal/diff", "api/operands/v1alpha1",
-		"internal/doctor", "internal/endpoint", "internal/explain", "internal/fetch", "internal/findings", "internal/galaxy", "internal/gate",
-		"internal/images", "internal/lint", "internal/localrun", "internal/mustgather", "internal/operands/plan", "internal/preflight", "internal/printable", "internal/render", "internal/runner", "internal/runstatus",
-		"internal/scenario", "internal/scenario/suite", "internal/servingcert/keeper", "internal/snapshot", "internal/sshsecret", "internal/snapshot/reader", "internal/upgrade",
-		"internal/upload", "internal/verify",
-	},
-	"cmd/manager": {
-		"internal/intervals",
-		"api/operands/v1alpha1", "api/v2beta2", "config", "internal/apply", "internal/artifact", "internal/budget", "internal/catalog", "internal/controller",
-		"internal/crd", "internal/credential", "internal/dialguard", "internal/dynamicconfig", "internal/dynamicconfig/source", "internal/endpoint",
-		"internal/environment", "internal/fetch", "internal/gate", "internal/grants",
-		"internal/install/olm", "internal/metrics", "internal/operands/controller", "internal/printable", "internal/probe", "internal/render", "internal/replica", "internal/reserved",
-		"internal/servingcert", "internal/servingcert/keeper", "internal/upload",
-	}, "internal/environment": {},
-	"internal/trust":              {},
-	"internal/metrics":            {"api/v2beta2", "internal/collection", "internal/runcount"},
-	"internal/replica":            {"internal/artifact", "internal/fetch", "internal/render"},
-	"internal/servingcert":        {},
-	"internal/servingcert/keeper": {"internal/servingcert"},
-	"internal/upload":             {"api/v2beta2", "internal/artifact", "internal/fetch"},
+// groups are the folders below internal, from the bottom to the top. A package imports its own group and those that are named.
+// Data flows upwards, once: an archive is fetched and verified (source), read and rendered (collection), and installed (install), and
+// a reconciler (controller) does that for an object. What runs the playbooks (run) knows nothing of collections.
+var groups = []group{
+	{"platform", nil},
+	{"source", []string{"platform"}},
+	{"run", []string{"platform"}},
+	{"collection", []string{"platform", "source", "run"}},
+	{"install", []string{"platform", "source", "run", "collection"}},
+	{"controller", []string{"platform", "source", "run", "collection", "install"}},
+	{"operands", []string{"platform"}},
+	{"author", []string{"platform", "source", "run", "collection"}},
+	{"support", []string{"platform", "source", "run", "collection"}},
+}
 
-	"internal/findings/rulecase": {"internal/findings"}, // for tests alone
+type group struct {
+	name string
+	may  []string
 }
 
 // pure packages turn bytes and values into values.
 var pure = []string{
-	"internal/archive", "internal/environment", "internal/trust", "internal/verify", "internal/printable", "internal/findings", "internal/collection", "internal/reserved", "internal/render", "internal/crd",
-	"internal/playbook", "internal/galaxy", "internal/lint", "internal/scenario", "internal/explain", "internal/images", "internal/diff", "internal/upgrade",
-	"internal/endpoint", "internal/gate", "internal/runstatus", "internal/runcount", "internal/budget", "internal/rollout", "internal/snapshot",
-	"internal/doctor", "internal/mustgather", "internal/dynamicconfig", "internal/sshsecret", "internal/adopt", "internal/operands/merge", "internal/operands/plan",
+	"internal/source/archive", "internal/run/environment", "internal/platform/trust", "internal/source/verify", "internal/platform/printable", "internal/collection/findings", "internal/collection/model", "internal/collection/reserved", "internal/collection/render", "internal/collection/crd",
+	"internal/author/playbook", "internal/author/galaxy", "internal/author/lint", "internal/author/scenario", "internal/collection/explain", "internal/author/images", "internal/author/diff", "internal/collection/upgrade",
+	"internal/run/endpoint", "internal/run/gate", "internal/run/runstatus", "internal/run/runcount", "internal/platform/budget", "internal/install/rollout", "internal/support/snapshot",
+	"internal/support/doctor", "internal/support/mustgather", "internal/platform/settings", "internal/run/sshsecret", "internal/support/adopt", "internal/operands/merge", "internal/operands/plan",
 }
 
 // impure are packages, and all below them, that a pure package must not import itself.
@@ -154,17 +53,30 @@ type listedPackage struct {
 	Imports    []string
 }
 
-func TestPackagesImportOnlyTheLayersBelowThem(t *testing.T) {
+func TestGroupsImportOnlyThoseBelowThem(t *testing.T) {
+	mayImport := map[string][]string{}
+	for _, g := range groups {
+		mayImport[g.name] = append(g.may, g.name)
+	}
 	for name, imports := range listPackages(t) {
-		allowed, known := layers[name]
-		if !known {
-			t.Errorf("package %s is new: say in layers what it may import", name)
-			continue
+		top, below, _ := strings.Cut(name, "/")
+		in, _, _ := strings.Cut(below, "/")
+		allowed, known := mayImport[in]
+		if top == "internal" && !known {
+			t.Errorf("package %s is in no group: say in groups what %s may import", name, in)
 		}
 		for _, path := range imports {
 			own, isOurs := strings.CutPrefix(path, module)
-			if isOurs && !slices.Contains(allowed, own) {
+			if !isOurs {
+				continue
+			}
+			ownTop, ownBelow, _ := strings.Cut(own, "/")
+			imported, _, _ := strings.Cut(ownBelow, "/")
+			switch {
+			case ownTop == "cmd", top == "api" && ownTop != "api":
 				t.Errorf("package %s must not import %s", name, own)
+			case top == "internal" && ownTop == "internal" && !slices.Contains(allowed, imported):
+				t.Errorf("package %s must not import %s: %s is not below %s", name, own, imported, in)
 			}
 		}
 	}
@@ -177,7 +89,7 @@ func TestManagerReadsNoPlaybooks(t *testing.T) {
 		t.Fatalf("go list: %v", err)
 	}
 	linked := strings.Fields(string(out))
-	for _, name := range []string{"internal/playbook", "internal/galaxy", "internal/lint", "internal/scenario"} {
+	for _, name := range []string{"internal/author/playbook", "internal/author/galaxy", "internal/author/lint", "internal/author/scenario"} {
 		if slices.Contains(linked, module+name) {
 			t.Errorf("the manager links %s, which is for authors alone", name)
 		}

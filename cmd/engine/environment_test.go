@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/collection-operator/collection-operator/internal/engine"
+	"github.com/collection-operator/collection-operator/internal/run/engine"
 	"github.com/collection-operator/collection-operator/test/ansible"
 )
 
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 // What install.sh copies into the image is embedded, too.
 func TestFilesHasAllThatIsInstalled(t *testing.T) {
 	for _, folder := range []string{"vars_plugins", "callback_plugins", "python", "operator_sdk_util"} {
-		err := fs.WalkDir(os.DirFS("../../internal/engine"), folder, func(name string, entry fs.DirEntry, err error) error {
+		err := fs.WalkDir(os.DirFS("../../internal/run/engine"), folder, func(name string, entry fs.DirEntry, err error) error {
 			if err != nil || entry.IsDir() || strings.HasSuffix(name, ".pyc") || strings.HasSuffix(name, "README.md") {
 				return err
 			}
@@ -61,7 +61,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if output, err := exec.Command("../../internal/engine/install.sh", root, "--engine-binary", self).CombinedOutput(); err != nil {
+	if output, err := exec.Command("../../internal/run/engine/install.sh", root, "--engine-binary", self).CombinedOutput(); err != nil {
 		t.Fatalf("install.sh: %v\n%s", err, output)
 	}
 	files := map[string]string{

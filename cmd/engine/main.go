@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/collection-operator/collection-operator/internal/environment"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/runner"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/run/environment"
+	"github.com/collection-operator/collection-operator/internal/run/runner"
 )
 
 // maxIgnoredBytes limits what is logged about names of variables.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/collection-operator/collection-operator/internal/adopt"
+	"github.com/collection-operator/collection-operator/internal/support/adopt"
 )
 
 // adoptOptions are the flags of adopt.

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/collection-operator/collection-operator/internal/adopt"
+	"github.com/collection-operator/collection-operator/internal/support/adopt"
 )
 
 // end removes the finalizers of the other product.

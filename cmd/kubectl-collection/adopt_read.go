@@ -21,8 +21,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/config"
-	"github.com/collection-operator/collection-operator/internal/adopt"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/support/adopt"
 )
 
 // labelCopied is on copies of a ClusterServiceVersion, which the Operator Lifecycle Manager makes in other namespaces.

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/collection-operator/collection-operator/internal/adopt"
+	"github.com/collection-operator/collection-operator/internal/support/adopt"
 )
 
 const (

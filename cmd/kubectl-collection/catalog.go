@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/catalog"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // operatorOptions are the flags of the commands that make a ClusterServiceVersion.
@@ -48,7 +48,7 @@ func (o *operatorOptions) clusterServiceVersion(s *source) (*operatorsv1alpha1.C
 	settings := render.DefaultSettings()
 	settings.RuntimeImage, settings.Architectures = o.image, o.architectures
 	return render.ClusterServiceVersion(s.collection, render.ClusterServiceVersionOptions{
-		InstallationOptions: settings.Options("", o.group(s), s.digest, artifact.URLPath(s.digest)),
+		InstallationOptions: settings.Options("", o.group(s), s.digest, store.URLPath(s.digest)),
 	})
 }
 

@@ -48,7 +48,7 @@ func TestCatalogIsTheSameAsYAMLAndJSONFromFolderAndArchive(t *testing.T) {
 }
 
 func TestCatalogHasAChannelPerVersion(t *testing.T) {
-	const everything = "../../internal/render/testdata/collections/everything"
+	const everything = "../../internal/collection/render/testdata/collections/everything"
 	catalog := readCatalog(t, mustRun(t, exitClean, "catalog", nextVersion(t), everything, filesCollection))
 	got := map[string]string{}
 	for _, channel := range catalog.Channels {

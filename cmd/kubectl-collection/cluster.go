@@ -27,9 +27,9 @@ import (
 	"k8s.io/client-go/tools/pager"
 	watchtools "k8s.io/client-go/tools/watch"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 const (
@@ -157,7 +157,7 @@ func findMapping(mapper meta.RESTMapper, word string) (*meta.RESTMapping, error)
 	}
 	switch len(kinds) {
 	case 0:
-		return nil, fmt.Errorf("the cluster has no kind %q of a collection: `kubectl api-resources | grep %s` lists those it has", word, collection.Group)
+		return nil, fmt.Errorf("the cluster has no kind %q of a collection: `kubectl api-resources | grep %s` lists those it has", word, model.Group)
 	case 1:
 		return mapper.RESTMapping(kinds[0])
 	}
@@ -171,7 +171,7 @@ func findMapping(mapper meta.RESTMapper, word string) (*meta.RESTMapping, error)
 
 // isCollectionGroup reports whether an API group is for the kinds of collections.
 func isCollectionGroup(group string) bool {
-	return group == collection.Group || strings.HasSuffix(group, "."+collection.Group)
+	return group == model.Group || strings.HasSuffix(group, "."+model.Group)
 }
 
 // types returns the resource types of all collections, each in its preferred version, sorted.

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/collection-operator/collection-operator/internal/container"
-	"github.com/collection-operator/collection-operator/internal/localrun"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/author/container"
+	"github.com/collection-operator/collection-operator/internal/author/localrun"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
 
 // containerFlags are the flags of commands that can run themselves again in a container.

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/collection-operator/collection-operator/internal/container"
+	"github.com/collection-operator/collection-operator/internal/author/container"
 )
 
 func TestAllFlagsAreKnownToTheContainer(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/collection-operator/collection-operator/internal/sshsecret"
+	"github.com/collection-operator/collection-operator/internal/run/sshsecret"
 )
 
 // maxPassphraseBytes limits a passphrase.

@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/localrun"
-	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/author/localrun"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
 const (
@@ -116,7 +116,7 @@ func (d *developing) remove(ctx context.Context) error {
 }
 
 // readDevResources reads the custom resources in files, and brings them to the version and the API group that dev installs.
-func readDevResources(files []string, c *collection.Collection, namespace string) ([]*unstructured.Unstructured, error) {
+func readDevResources(files []string, c *model.Collection, namespace string) ([]*unstructured.Unstructured, error) {
 	objects, err := localrun.ReadObjects(files)
 	errs := []error{err}
 	resources := make([]*unstructured.Unstructured, 0, len(objects))
@@ -141,7 +141,7 @@ func readDevResources(files []string, c *collection.Collection, namespace string
 }
 
 // runAll applies the custom resources, and shows their runs, one after the other.
-func (d *developing) runAll(ctx context.Context, c *collection.Collection, resources []*unstructured.Unstructured) error {
+func (d *developing) runAll(ctx context.Context, c *model.Collection, resources []*unstructured.Unstructured) error {
 	failed := false
 	for _, object := range resources {
 		kind, _ := c.Resource(object.GetKind())

@@ -10,10 +10,10 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/diff"
-	"github.com/collection-operator/collection-operator/internal/explain"
-	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/author/diff"
+	"github.com/collection-operator/collection-operator/internal/collection/explain"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 func diffCommand() *cobra.Command {
@@ -75,7 +75,7 @@ type diffReport struct {
 	Findings diffFindings `json:"findings"`
 	Live     *liveReport  `json:"live,omitempty"`
 
-	was, is *collection.Collection
+	was, is *model.Collection
 }
 
 type diffFindings struct {
@@ -83,7 +83,7 @@ type diffFindings struct {
 	Gone []findings.Finding `json:"gone"`
 }
 
-func compareFindings(was, is *collection.Collection) diffFindings {
+func compareFindings(was, is *model.Collection) diffFindings {
 	return diffFindings{New: is.Problems.Without(was.Problems).Listed(is.Name), Gone: was.Problems.Without(is.Problems).Listed(was.Name)}
 }
 

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/doctor"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/snapshot"
-	"github.com/collection-operator/collection-operator/internal/snapshot/reader"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/support/doctor"
+	"github.com/collection-operator/collection-operator/internal/support/snapshot"
+	"github.com/collection-operator/collection-operator/internal/support/snapshot/reader"
 )
 
 // doctorTimeout limits the time in which a cluster is read.

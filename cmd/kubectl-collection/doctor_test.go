@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/collection-operator/collection-operator/internal/doctor"
+	"github.com/collection-operator/collection-operator/internal/support/doctor"
 )
 
 // Scripts must not take a cluster for healthy that could not be looked at.

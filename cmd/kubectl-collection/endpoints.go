@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
 // endpointsReport is what endpoints prints as JSON.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/explain"
+	"github.com/collection-operator/collection-operator/internal/collection/explain"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 func explainCommand() *cobra.Command {
@@ -22,7 +22,7 @@ permissions it asks for, and what must be installed beside it. For the objects t
 			if err != nil {
 				return refused(cmd, args[0], err)
 			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), explain.Report(source.collection, collection.Group))
+			_, err = fmt.Fprint(cmd.OutOrStdout(), explain.Report(source.collection, model.Group))
 			return err
 		},
 	}

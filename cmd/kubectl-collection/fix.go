@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/lint"
-	"github.com/collection-operator/collection-operator/internal/printable"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
 // fixOptions are those of lint that change files.

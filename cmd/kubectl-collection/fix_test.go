@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
 )
 
 // misspelt is a folder with a key that has one right spelling, in a file that its author keeps to himself.

@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/collection-operator/collection-operator/internal/container"
-	"github.com/collection-operator/collection-operator/internal/localrun"
-	"github.com/collection-operator/collection-operator/internal/runner"
+	"github.com/collection-operator/collection-operator/internal/author/container"
+	"github.com/collection-operator/collection-operator/internal/author/localrun"
+	"github.com/collection-operator/collection-operator/internal/run/runner"
 )
 
 // asInit makes this program the first process of a container if the flag --container has started it.

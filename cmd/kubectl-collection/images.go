@@ -17,9 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/images"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/snapshot"
+	"github.com/collection-operator/collection-operator/internal/author/images"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/support/snapshot"
 )
 
 // maxManifestBytes limits a file with manifests. A file-based catalog of many operators has some ten MiB.

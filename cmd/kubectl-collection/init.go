@@ -17,7 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/scenario"
+	"github.com/collection-operator/collection-operator/internal/author/scenario"
 )
 
 //go:embed scaffold

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
-	"github.com/collection-operator/collection-operator/internal/localrun"
+	"github.com/collection-operator/collection-operator/internal/author/localrun"
 	"github.com/collection-operator/collection-operator/test/ansible"
 )
 

@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
 const wrongCollection = "testdata/wrong"

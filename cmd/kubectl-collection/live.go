@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/explain"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/preflight"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/upgrade"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/explain"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
+	"github.com/collection-operator/collection-operator/internal/install/preflight"
 )
 
 // liveReport is what another version of a collection means for the custom resources of a cluster.
@@ -35,13 +35,13 @@ type judging struct {
 	cluster *cluster
 	reader  client.Reader
 	// was is nil if it is not known.
-	was, is    *collection.Collection
+	was, is    *model.Collection
 	namespaces []string
 	report     *liveReport
 }
 
 // judge reads the custom resources of both versions of a collection in namespaces, and judges them.
-func (c *connection) judge(ctx context.Context, cluster *cluster, was, is *collection.Collection, namespaces []string) (*liveReport, error) {
+func (c *connection) judge(ctx context.Context, cluster *cluster, was, is *model.Collection, namespaces []string) (*liveReport, error) {
 	config, err := c.restConfig()
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (j *judging) group(ctx context.Context, group string, served []schema.Group
 }
 
 // resources are the kinds of both versions. A collection leaves kinds that it does not have to the one that it replaces.
-func (j *judging) resources() []collection.Resource {
+func (j *judging) resources() []model.Resource {
 	all := slices.Clone(j.is.Resources)
 	if j.was == nil || j.was.ID() != j.is.ID() {
 		return all

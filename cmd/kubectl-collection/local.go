@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/collection-operator/collection-operator/internal/localrun"
+	"github.com/collection-operator/collection-operator/internal/author/localrun"
 )
 
 // localFlags are the flags of commands that run playbooks without a cluster: the endpoint, its credential, and objects.

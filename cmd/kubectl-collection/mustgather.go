@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/doctor"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/mustgather"
-	"github.com/collection-operator/collection-operator/internal/snapshot/reader"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/support/doctor"
+	"github.com/collection-operator/collection-operator/internal/support/mustgather"
+	"github.com/collection-operator/collection-operator/internal/support/snapshot/reader"
 )
 
 // gatherExtension is that of the archive.

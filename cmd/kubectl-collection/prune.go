@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
 var crdResource = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
@@ -122,7 +122,7 @@ type claims struct {
 // While a SubOperatorConfig has the collection, its operator needs the CRD.
 func (c *claims) lack(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	id := render.IDOf(definition.GetLabels())
-	if id == (collection.ID{}) || !isCollectionGroup(definition.Spec.Group) {
+	if id == (model.ID{}) || !isCollectionGroup(definition.Spec.Group) {
 		return false
 	}
 	holders := crd.Holders(definition)

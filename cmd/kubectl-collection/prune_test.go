@@ -8,15 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
 
 func TestUnclaimed(t *testing.T) {
-	id := collection.ID{Domain: "ibm", Name: "files"}
-	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "files." + collection.Group, Labels: render.IdentityLabels(id)}}
-	definition.Spec.Group, definition.Spec.Names.Kind = collection.Group, "File"
+	id := model.ID{Domain: "ibm", Name: "files"}
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "files." + model.Group, Labels: render.IdentityLabels(id)}}
+	definition.Spec.Group, definition.Spec.Names.Kind = model.Group, "File"
 	crd.SetHolders(definition, []string{"zos/files"}, time.Now())
 	imported := func(name string, kinds ...string) *v2beta2.ImportedCollection {
 		return &v2beta2.ImportedCollection{Domain: id.Domain, Name: name, Kinds: kinds}

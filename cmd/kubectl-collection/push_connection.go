@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport/spdy"
 
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 )
 
 const (

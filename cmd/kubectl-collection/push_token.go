@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 
-	"github.com/collection-operator/collection-operator/internal/upload"
+	"github.com/collection-operator/collection-operator/internal/source/upload"
 )
 
 // uploadTokenSeconds is how long a token of a service account is valid. The API server allows no shorter time.

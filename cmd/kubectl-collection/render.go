@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // renderOptions are the flags of render.
@@ -131,7 +131,7 @@ func (o *renderOptions) objects(s *source) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	installation, err := render.Installation(c, o.settings.Options(o.namespace, group, s.digest, artifact.URLPath(s.digest)))
+	installation, err := render.Installation(c, o.settings.Options(o.namespace, group, s.digest, store.URLPath(s.digest)))
 	if err != nil {
 		return nil, err
 	}

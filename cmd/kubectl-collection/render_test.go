@@ -48,7 +48,7 @@ func TestRenderPrintsTheSameAsYAMLAndJSONFromFolderAndArchive(t *testing.T) {
 }
 
 func TestRenderPrintsEachObjectInOrder(t *testing.T) {
-	const everything = "../../internal/render/testdata/collections/everything"
+	const everything = "../../internal/collection/render/testdata/collections/everything"
 	printed := mustRun(t, exitClean, "render", everything, "--namespace", "zos", "--api-group", "PerCollection")
 	var got []string
 	for _, document := range documents(t, printed) {

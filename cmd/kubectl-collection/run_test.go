@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/collection-operator/collection-operator/internal/localrun"
+	"github.com/collection-operator/collection-operator/internal/author/localrun"
 )
 
 func TestRunReportsAllWrongFlags(t *testing.T) {

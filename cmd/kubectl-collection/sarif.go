@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
 // The part of SARIF 2.1.0 that findings need.

@@ -3,8 +3,8 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/lint"
-	"github.com/collection-operator/collection-operator/internal/scenario"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
+	"github.com/collection-operator/collection-operator/internal/author/scenario"
 )
 
 // schemas are the JSON Schemas by the name of what they are of.

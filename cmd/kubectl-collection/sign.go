@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/verify"
+	"github.com/collection-operator/collection-operator/internal/source/verify"
 )
 
 func signCommand() *cobra.Command {

@@ -11,16 +11,16 @@ import (
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // source is a collection as a cluster gets it, with all problems that lint finds: somebody else than its author decides whether they matter.
 type source struct {
-	collection *collection.Collection
+	collection *model.Collection
 	// settings are the author's for lint.
 	settings lint.Settings
 	files    *archive.Files

@@ -23,9 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 // statusReport is what status prints as JSON.
@@ -262,7 +262,7 @@ func (c *cluster) eachResource(ctx context.Context, imported *v2beta2.ImportedCo
 		return nil, err
 	}
 	for _, kind := range slices.Sorted(slices.Values(imported.Kinds)) {
-		plural := collection.Resource{Kind: kind}.Plural()
+		plural := model.Resource{Kind: kind}.Plural()
 		err := c.each(ctx, gv.WithResource(plural), namespace, func(object *unstructured.Unstructured) error {
 			endpoint, _, _ := unstructured.NestedString(object.Object, "spec", "zosendpoint")
 			call(endpoint, object)

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/collection-operator/collection-operator/internal/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
 // palette colours text for a terminal, or leaves it alone.

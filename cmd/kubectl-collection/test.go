@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/scenario"
-	"github.com/collection-operator/collection-operator/internal/scenario/suite"
+	"github.com/collection-operator/collection-operator/internal/author/scenario"
+	"github.com/collection-operator/collection-operator/internal/author/scenario/suite"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
 // testOptions are the flags of test.

@@ -20,9 +20,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
 // upgradeOptions are the flags of upgrade.
@@ -81,7 +81,7 @@ type upgrading struct {
 	oc      *v2beta2.OperatorCollection
 	// archive is the version to install, and installed the one that is, or nil if it is not known.
 	archive   *source
-	installed *collection.Collection
+	installed *model.Collection
 }
 
 func (o *upgradeOptions) run(cmd *cobra.Command) error {
@@ -150,15 +150,15 @@ func (u *upgrading) load(ctx context.Context, cmd *cobra.Command) (err error) {
 		return refused(cmd, displayPath(u.to), err)
 	}
 	id := u.archive.collection.ID()
-	if is := u.oc.Status.Collection; is != nil && !serves(u.archive.collection, collection.ID{Domain: is.Domain, Name: is.Name}) {
+	if is := u.oc.Status.Collection; is != nil && !serves(u.archive.collection, model.ID{Domain: is.Domain, Name: is.Name}) {
 		return fmt.Errorf("%s has collection %s, and OperatorCollection %q has %s/%s: create another OperatorCollection for it", displayPath(u.to), id, u.target, is.Domain, is.Name)
 	}
 	return u.loadInstalled(ctx)
 }
 
 // serves says whether a collection is the one that is installed, or replaces it.
-func serves(c *collection.Collection, installed collection.ID) bool {
-	return installed == c.ID() || installed == c.Replaces && installed != collection.ID{}
+func serves(c *model.Collection, installed model.ID) bool {
+	return installed == c.ID() || installed == c.Replaces && installed != model.ID{}
 }
 
 // loadInstalled reads the archive of the installed version, if it is to be had.

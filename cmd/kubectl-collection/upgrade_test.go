@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 func TestUpgradeEndsWithTheStatusOfItsVersion(t *testing.T) {
@@ -82,9 +82,9 @@ func TestDiffWithoutACluster(t *testing.T) {
 }
 
 func TestServesWhatItReplaces(t *testing.T) {
-	replaced, own := collection.ID{Domain: "example", Name: "old"}, collection.ID{Domain: "example", Name: "new"}
-	c := &collection.Collection{Domain: own.Domain, Name: own.Name}
-	if !serves(c, own) || serves(c, replaced) || serves(c, collection.ID{}) {
+	replaced, own := model.ID{Domain: "example", Name: "old"}, model.ID{Domain: "example", Name: "new"}
+	c := &model.Collection{Domain: own.Domain, Name: own.Name}
+	if !serves(c, own) || serves(c, replaced) || serves(c, model.ID{}) {
 		t.Error("without replaces: want its own resources alone")
 	}
 	if c.Replaces = replaced; !serves(c, own) || !serves(c, replaced) {

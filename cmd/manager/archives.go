@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // removalInterval is how often the store is searched for archives that are not in use.
@@ -23,7 +23,7 @@ type archiveSettings struct {
 }
 
 func (s *archiveSettings) addFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&s.retention, "archive-retention", artifact.DefaultRetention, "time for which archives that nothing uses are kept, such as 48h; 0s deletes them after an hour or two; they are deleted earlier if the space is needed")
+	flags.DurationVar(&s.retention, "archive-retention", store.DefaultRetention, "time for which archives that nothing uses are kept, such as 48h; 0s deletes them after an hour or two; they are deleted earlier if the space is needed")
 }
 
 func (s *archiveSettings) validate() error {

@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/replica"
-	"github.com/collection-operator/collection-operator/internal/servingcert"
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
-	"github.com/collection-operator/collection-operator/internal/upload"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
+	"github.com/collection-operator/collection-operator/internal/source/upload"
 )
 
 // artifactSettings configure the server of the archives.
@@ -85,7 +85,7 @@ func (s *artifactSettings) apply(r *render.Settings) error {
 func (*artifactSettings) tls(r render.Settings) bool { return r.ArtifactTLSURL != "" }
 
 // newKeeper returns nil if archives are served without TLS.
-func newKeeper(mgr manager.Manager, s settings) (*keeper.Keeper, *controller.Authorities, error) {
+func newKeeper(mgr manager.Manager, s options) (*keeper.Keeper, *controller.Authorities, error) {
 	if !s.artifacts.tls(s.render) {
 		return nil, nil, nil
 	}
@@ -110,7 +110,7 @@ func newKeeper(mgr manager.Manager, s settings) (*keeper.Keeper, *controller.Aut
 }
 
 // addArtifactServers serves in every manager and not just in the leader. Uploads are only accepted with TLS.
-func addArtifactServers(ctx context.Context, mgr manager.Manager, s settings, store *artifact.Store, k *keeper.Keeper, uploads *upload.Handler) error {
+func addArtifactServers(ctx context.Context, mgr manager.Manager, s options, store *store.Store, k *keeper.Keeper, uploads *upload.Handler) error {
 	listener, err := listen(ctx, s, s.artifacts.address)
 	if err != nil {
 		return fmt.Errorf("--artifact-bind-address: %w", err)
@@ -130,12 +130,12 @@ func addArtifactServers(ctx context.Context, mgr manager.Manager, s settings, st
 }
 
 // listen returns a listener that limits the open connections.
-func listen(ctx context.Context, s settings, address string) (net.Listener, error) {
+func listen(ctx context.Context, s options, address string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return artifact.Limit(listener, s.budgets.connections), nil
+	return store.Limit(listener, s.budgets.connections), nil
 }
 
 func addArtifactServer(mgr manager.Manager, name string, listener net.Listener, handler http.Handler) error {
@@ -144,7 +144,7 @@ func addArtifactServer(mgr manager.Manager, name string, listener net.Listener, 
 	}})
 }
 
-func newArchiveSource(mgr manager.Manager, s settings, collections *controller.CollectionCache, peers *replica.Peers, trusted *controller.TrustedAuthorities) (*controller.ArchiveSource, error) {
+func newArchiveSource(mgr manager.Manager, s options, collections *controller.CollectionCache, peers *replica.Peers, trusted *controller.TrustedAuthorities) (*controller.ArchiveSource, error) {
 	source := &controller.ArchiveSource{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers,
 		Workers: s.budgets.workers, Downloads: s.budgets.downloads,
@@ -153,7 +153,7 @@ func newArchiveSource(mgr manager.Manager, s settings, collections *controller.C
 			Proxy: http.ProxyFromEnvironment, Control: s.guard.Control, Allowed: s.allowedSources, Authorities: trusted.Certificates,
 		},
 		Namespace: s.render.ArtifactServer.Namespace, UploadDir: filepath.Join(s.storageDir, "suboperator"),
-		Pushes: &artifact.Pushes{
+		Pushes: &store.Pushes{
 			Dir: filepath.Join(s.storageDir, "uploads"), MaxBytes: s.artifacts.uploadedBytes, MaxBytesPerNamespace: s.artifacts.uploadedBytesPerNamespace,
 		},
 	}
@@ -171,7 +171,7 @@ func newArchiveSource(mgr manager.Manager, s settings, collections *controller.C
 	}))
 }
 
-func newUploads(mgr manager.Manager, s settings, store *artifact.Store, source *controller.ArchiveSource) *upload.Handler {
+func newUploads(mgr manager.Manager, s options, store *store.Store, source *controller.ArchiveSource) *upload.Handler {
 	return &upload.Handler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Pushes: source.Pushes, Store: store,
 		MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout, AdministratorsOnly: s.artifacts.administratorsOnly,

@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/budget"
 	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // budgetSettings limit what users of the manager can make it use.
@@ -20,7 +20,7 @@ type budgetSettings struct {
 	storedBytes, storedBytesPerNamespace              byteSize
 	loadedBytes, memoryLimit                          byteSize
 	crdVersions                                       int
-	connections                                       artifact.ConnectionLimits
+	connections                                       store.ConnectionLimits
 }
 
 // byteSize is a flag with a number of bytes, such as 512Mi.
@@ -59,8 +59,8 @@ func (s *budgetSettings) addFlags(flags *pflag.FlagSet) {
 	bytes(&s.loadedBytes, "max-loaded-bytes", controller.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
 	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD; those that nothing uses end after version-retention and twice version-deprecation-period")
-	flags.IntVar(&s.connections.Total, "max-archive-connections", artifact.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
-	flags.IntVar(&s.connections.PerClient, "max-archive-connections-per-client", artifact.DefaultConnectionsPerClient, "maximum number of open connections to artifact-bind-address from one IP address; others are closed")
+	flags.IntVar(&s.connections.Total, "max-archive-connections", store.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
+	flags.IntVar(&s.connections.PerClient, "max-archive-connections-per-client", store.DefaultConnectionsPerClient, "maximum number of open connections to artifact-bind-address from one IP address; others are closed")
 }
 
 // validate returns an error if a limit is not positive, or the limit of a namespace is greater than that of all.

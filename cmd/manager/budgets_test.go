@@ -21,7 +21,7 @@ func TestBudgetSettings(t *testing.T) {
 		"one version":               {flags: []string{"--max-crd-versions=1"}, problem: "--max-crd-versions at least 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s settings
+			var s options
 			flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 			s.addFlags(flags)
 			if err := flags.Parse(append(tt.flags, "--runtime-image=x", "--artifact-url=http://x")); err != nil {

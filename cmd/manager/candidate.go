@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
+	"github.com/collection-operator/collection-operator/internal/platform/settings"
 )
 
 // flagsOfPod cannot be set in the ConfigMap: they depend on the manager's pod, its volumes, probes and Services, and there must not be two
@@ -18,21 +18,21 @@ var flagsOfPod = []string{"artifact-bind-address", "health-probe-bind-address", 
 
 // invocation is how the process was started: what the settings are without a ConfigMap.
 type invocation struct {
-	arguments, environment dynamicconfig.Values
+	arguments, environment settings.Values
 }
 
 func newInvocation(arguments []string, lookup func(string) (string, bool)) (*invocation, error) {
-	var s settings
+	var s options
 	flags := s.newFlags()
-	given, err := dynamicconfig.FromArguments(flags, arguments)
+	given, err := settings.FromArguments(flags, arguments)
 	if err != nil {
 		return nil, err
 	}
-	i := &invocation{arguments: given, environment: dynamicconfig.FromEnvironment(flags, lookup)}
-	return i, dynamicconfig.Merge(i.environment, i.arguments).Set(flags)
+	i := &invocation{arguments: given, environment: settings.FromEnvironment(flags, lookup)}
+	return i, settings.Merge(i.environment, i.arguments).Set(flags)
 }
 
-func (s *settings) newFlags() *pflag.FlagSet {
+func (s *options) newFlags() *pflag.FlagSet {
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s.addFlags(flags)
 	return flags
@@ -40,9 +40,9 @@ func (s *settings) newFlags() *pflag.FlagSet {
 
 // candidate are settings with which a manager may run.
 type candidate struct {
-	settings settings
+	settings options
 	// values are those that are not defaults.
-	values dynamicconfig.Values
+	values settings.Values
 	// environment has variables of a proxy.
 	environment map[string]string
 	// warnings are about keys without effect.
@@ -57,8 +57,8 @@ func (i *invocation) with(data map[string]string) (*candidate, error) {
 	c := &candidate{data: map[string]string{}}
 	maps.Copy(c.data, data)
 	flags := c.settings.newFlags()
-	config, err := dynamicconfig.FromData(flags, data, flagsOfPod)
-	c.values = dynamicconfig.Merge(config.Variables, i.environment, i.arguments, config.Flags)
+	config, err := settings.FromData(flags, data, flagsOfPod)
+	c.values = settings.Merge(config.Variables, i.environment, i.arguments, config.Flags)
 	c.environment, c.warnings = config.Environment, config.Warnings
 	return c, errors.Join(err, c.values.Set(flags), c.settings.validate())
 }

@@ -71,7 +71,7 @@ func TestVariablesInTheConfigMapAreTheLast(t *testing.T) {
 }
 
 func TestFlagsOfThePodExist(t *testing.T) {
-	var s settings
+	var s options
 	flags := s.newFlags()
 	for _, name := range flagsOfPod {
 		if flags.Lookup(name) == nil {

@@ -8,8 +8,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/collection-operator/collection-operator/internal/dynamicconfig"
-	"github.com/collection-operator/collection-operator/internal/dynamicconfig/source"
+	"github.com/collection-operator/collection-operator/internal/platform/settings"
+	"github.com/collection-operator/collection-operator/internal/platform/settings/source"
 )
 
 // seenSettings are settings and why they are not used, or nil.
@@ -30,7 +30,7 @@ func (p *process) choose(ctx context.Context, probeAddress string) error {
 	if err != nil {
 		return err
 	}
-	status, err := dynamicconfig.ParseStatus(data)
+	status, err := settings.ParseStatus(data)
 	if err != nil {
 		p.log.Error(err, "the last good settings are lost")
 	}
@@ -145,9 +145,9 @@ func (p *process) see(objects *source.Settings, c *candidate, problem error) {
 }
 
 // status says what became of the settings that were seen last.
-func (p *process) status(inUse map[string]string) dynamicconfig.Status {
+func (p *process) status(inUse map[string]string) settings.Status {
 	seen := p.seen.Load()
-	return dynamicconfig.Status{
+	return settings.Status{
 		Problem: seen.problem, Warnings: seen.warnings, Observed: seen.settings.ConfigMap.ResourceVersion, InUse: inUse,
 	}
 }

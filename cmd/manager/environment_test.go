@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func parse(t *testing.T, environment map[string]string, args ...string) (settings, error) {
+func parse(t *testing.T, environment map[string]string, args ...string) (options, error) {
 	t.Helper()
-	var s settings
+	var s options
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s.addFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -71,7 +71,7 @@ func TestWrongVariablesAreNamed(t *testing.T) {
 }
 
 func TestUnknownVariablesAreFound(t *testing.T) {
-	var s settings
+	var s options
 	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s.addFlags(flags)
 	got := unknownVariables([]string{

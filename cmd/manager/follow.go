@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/dynamicconfig/source"
-	"github.com/collection-operator/collection-operator/internal/replica"
+	"github.com/collection-operator/collection-operator/internal/platform/settings/source"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
 
 // manage runs a manager until the settings change.

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/replica"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // storageInterval limits how often the storage is checked.
@@ -22,7 +22,7 @@ const storageInterval = 10 * time.Second
 
 // readiness says whether a manager can serve archives and the catalog, and take over.
 type readiness struct {
-	store      *artifact.Store
+	store      *store.Store
 	replicator *replica.Replicator
 	cluster    *olm.Cluster
 	catalog    *catalog.Server

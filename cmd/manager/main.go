@@ -19,7 +19,7 @@ func main() {
 }
 
 func command() *cobra.Command {
-	var s settings // For the usage and wrong arguments.
+	var s options // For the usage and wrong arguments.
 	policies, operands := policiesCommand(), operandsCommand()
 	root := &cobra.Command{
 		Use:           "manager",

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/collection-operator/collection-operator/internal/catalog"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/metrics"
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/controller/metrics"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 )
 
 // metricsSettings configure the server of metrics.
@@ -46,7 +46,7 @@ func (s *metricsSettings) options(certificates **keeper.Keeper) metricsserver.Op
 }
 
 // registerMetrics registers all metrics of this manager. The catalog and the keeper are nil if there is none.
-func registerMetrics(mgr manager.Manager, s settings, c *controllers, server *catalog.Server, k *keeper.Keeper, settingsValid func() bool) error {
+func registerMetrics(mgr manager.Manager, s options, c *controllers, server *catalog.Server, k *keeper.Keeper, settingsValid func() bool) error {
 	if s.metrics.address == "0" {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/collection-operator/collection-operator/config"
-	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 // policySettings are the flags of the subcommand policies.

@@ -19,7 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/collection-operator/collection-operator/internal/dynamicconfig/source"
+	"github.com/collection-operator/collection-operator/internal/platform/settings/source"
 )
 
 const (

@@ -17,8 +17,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/replica"
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
 
 // replicaSettings configure how managers work together.
@@ -41,7 +41,7 @@ func (s *replicaSettings) validate() error {
 
 // newPeers returns nil if the manager runs alone. Managers reach each other at the port of the archive server, with TLS if it has
 // certificates.
-func newPeers(mgr manager.Manager, s settings, certificates *keeper.Keeper) *replica.Peers {
+func newPeers(mgr manager.Manager, s options, certificates *keeper.Keeper) *replica.Peers {
 	if s.replicas.pod == "" {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/collection-operator/collection-operator/internal/reserved"
+	"github.com/collection-operator/collection-operator/internal/collection/reserved"
 )
 
 // reservedSettings configure who may import the collections of a domain.

@@ -30,23 +30,23 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/credential"
-	"github.com/collection-operator/collection-operator/internal/dialguard"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
+	"github.com/collection-operator/collection-operator/internal/install/credential"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/probe"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/platform/dialguard"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/probe"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
-// settings are the manager's flags.
-type settings struct {
+// options are the manager's flags.
+type options struct {
 	render         render.Settings
 	architectures  string
 	storageDir     string
@@ -98,7 +98,7 @@ type catalogSettings struct {
 	bindAddress, address, namespace string
 }
 
-func (s *settings) addFlags(flags *pflag.FlagSet) {
+func (s *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.render.RuntimeImage, "runtime-image", "", "default image of the operators that run collections (required)")
 	flags.StringVar(&s.architectures, "runtime-architectures", strings.Join(render.DefaultSettings().Architectures, ","), "architectures that the runtime image is built for, as in the node label kubernetes.io/arch")
 	flags.StringVar(&s.storageDir, "storage-dir", "/opt/collections", "directory for archives; uploads are expected in its subdirectory suboperator/<name>/<version>")
@@ -145,7 +145,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.AddGoFlagSet(goFlags)
 }
 
-func (s *settings) validate() error {
+func (s *options) validate() error {
 	errs := []error{s.artifacts.apply(&s.render), s.runtime.apply(&s.render)}
 	if s.render.RuntimeImage == "" {
 		errs = append(errs, errors.New("--runtime-image is not set"))
@@ -169,7 +169,7 @@ func (s *settings) validate() error {
 }
 
 // run runs a manager with valid settings.
-func run(ctx context.Context, s settings, p *process) error {
+func run(ctx context.Context, s options, p *process) error {
 	s.budgets.limitMemory()
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&s.log)))
 	if err := s.useProxy(); err != nil {
@@ -187,7 +187,7 @@ func run(ctx context.Context, s settings, p *process) error {
 	if err := controller.CheckPredecessor(ctx, mgr.GetAPIReader(), s.render.ArtifactServer.Namespace); err != nil {
 		return err
 	}
-	store, err := artifact.Open(filepath.Join(s.storageDir, ".artifacts"))
+	store, err := store.Open(filepath.Join(s.storageDir, ".artifacts"))
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func portOf(address string) (int32, error) {
 	return int32(port), err // It is at most 65535.
 }
 
-func newManager(s settings, metrics metricsserver.Options) (manager.Manager, error) {
+func newManager(s options, metrics metricsserver.Options) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v2beta2.AddToScheme,
@@ -275,7 +275,7 @@ func newManager(s settings, metrics metricsserver.Options) (manager.Manager, err
 }
 
 // newOLM returns nil if the manager serves no catalog.
-func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
+func newOLM(mgr manager.Manager, s options) (*olm.Cluster, error) {
 	if s.catalog.bindAddress == "" {
 		return nil, nil
 	}
@@ -289,21 +289,21 @@ func newOLM(mgr manager.Manager, s settings) (*olm.Cluster, error) {
 	}, nil
 }
 
-func newEndpointReconciler(mgr manager.Manager, s settings, recorder events.EventRecorder) *controller.ZosEndpointReconciler {
+func newEndpointReconciler(mgr manager.Manager, s options, recorder events.EventRecorder) *controller.ZosEndpointReconciler {
 	return &controller.ZosEndpointReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
 		Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
 	}
 }
 
-func newOperatorConditionReconciler(mgr manager.Manager, s settings) *controller.OperatorConditionReconciler {
+func newOperatorConditionReconciler(mgr manager.Manager, s options) *controller.OperatorConditionReconciler {
 	return &controller.OperatorConditionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace,
 		Name: os.Getenv(olm.ConditionVariable), Namespaces: s.namespaces.names,
 	}
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s settings, archives *controller.ArchiveSource, authorities *controller.Authorities, trusted *controller.TrustedAuthorities, key endpoint.Key, ready *readiness) (*controllers, error) {
+func addControllers(ctx context.Context, mgr manager.Manager, s options, archives *controller.ArchiveSource, authorities *controller.Authorities, trusted *controller.TrustedAuthorities, key endpoint.Key, ready *readiness) (*controllers, error) {
 	collections := archives.Collections
 	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ func TestLeaseSettings(t *testing.T) {
 		"no retry":                     {[]string{"--leader-elect-retry-period=0s"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s settings
+			var s options
 			flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 			s.addFlags(flags)
 			if err := flags.Parse(append(tt.flags, "--runtime-image=x", "--artifact-url=http://x")); err != nil {

@@ -57,7 +57,7 @@ func table(t *testing.T) string {
 	for _, variable := range []string{"POD_NAMESPACE", "POD_NAME", "GALAXY_URL", "PIP_INDEX_URL"} {
 		t.Setenv(variable, "")
 	}
-	var s settings
+	var s options
 	var ours, ofPod strings.Builder
 	s.newFlags().VisitAll(func(flag *pflag.Flag) {
 		if flag.Hidden {

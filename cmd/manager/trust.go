@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/environment"
+	"github.com/collection-operator/collection-operator/internal/run/environment"
 )
 
 // newTrustedAuthorities reads the authorities that an administrator trusts.
-func newTrustedAuthorities(ctx context.Context, mgr manager.Manager, s settings) (*controller.TrustedAuthorities, error) {
+func newTrustedAuthorities(ctx context.Context, mgr manager.Manager, s options) (*controller.TrustedAuthorities, error) {
 	system, err := readFirst(environment.SystemBundles)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func readFirst(paths []string) ([]byte, error) {
 
 // useProxy keeps the manager's own requests to the cluster away from its proxy, if it has one, and lets operators use it. It must be
 // called before any request.
-func (s *settings) useProxy() error {
+func (s *options) useProxy() error {
 	variables, withheld := environment.ForOperators(os.Getenv)
 	s.render.Environment = variables
 	if len(withheld) > 0 {

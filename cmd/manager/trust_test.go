@@ -26,7 +26,7 @@ func TestProxyIsNotUsedForTheCluster(t *testing.T) {
 				t.Setenv(key, tc.variables[key])
 			}
 			t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-			var s settings
+			var s options
 			if err := s.useProxy(); err != nil {
 				t.Fatal(err)
 			}

@@ -17,10 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // maxSettingBytes is the maximum size of each file of the runtime ConfigMap, and maxBundleBytes of the one with certificate
@@ -41,7 +41,7 @@ const mountInterval = time.Second
 
 func unpackCommand() *cobra.Command {
 	var runtimeDir, version string
-	options := artifact.InstallOptions{}
+	options := store.InstallOptions{}
 	cmd := &cobra.Command{
 		Use:   "unpack",
 		Short: "Downloads a collection archive by its digest and unpacks it for ansible-operator",
@@ -73,7 +73,7 @@ func unpackCommand() *cobra.Command {
 }
 
 // unpack installs the archive that one revision of the runtime ConfigMap names, if it is of the version, or waits for another revision.
-func unpack(ctx context.Context, revision, version string, options artifact.InstallOptions) error {
+func unpack(ctx context.Context, revision, version string, options store.InstallOptions) error {
 	for key, setting := range map[string]*string{
 		render.KeyDigest: (*string)(&options.Digest), render.KeyArtifactURL: &options.URL,
 		render.KeyGalaxyNamespace: &options.Namespace, render.KeyGalaxyName: &options.Name,
@@ -95,13 +95,13 @@ func unpack(ctx context.Context, revision, version string, options artifact.Inst
 		<-ctx.Done()
 		return err
 	}
-	if err := artifact.Install(ctx, options); err != nil {
+	if err := store.Install(ctx, options); err != nil {
 		return err
 	}
 	return copyRuns(options.CollectionsDir, runs)
 }
 
-// checkVersion returns an error if the gate's settings are of another version than the pod: the Operator Lifecycle Manager replaces
+// checkVersion returns an error if the gate's options are of another version than the pod: the Operator Lifecycle Manager replaces
 // the pods, and the manager the settings, at about the same time. Permissions and image are those of the pod's version.
 func checkVersion(runs []byte, version string) error {
 	if version == "" {
@@ -119,7 +119,7 @@ func checkVersion(runs []byte, version string) error {
 }
 
 // useTLS makes the download use the https URL, if the revision has one, and trust only the authorities of that revision.
-func useTLS(revision string, options *artifact.InstallOptions) error {
+func useTLS(revision string, options *store.InstallOptions) error {
 	url, err := readSetting(filepath.Join(revision, render.KeyArtifactTLSURL), maxSettingBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // The manager serves http.
@@ -149,7 +149,7 @@ func checkDependencies() error {
 
 // reportUntrusted makes the error part of the pod's status if the manager's certificate is not trusted.
 func reportUntrusted(err error) error {
-	var untrusted *artifact.UntrustedError
+	var untrusted *store.UntrustedError
 	if errors.As(err, &untrusted) {
 		_ = os.WriteFile(terminationLog, []byte(render.ArchiveUntrusted+err.Error()), 0o644)
 	}
@@ -177,7 +177,7 @@ func whileMounted(parent context.Context, dir, revision string) (context.Context
 	return ctx, cancel
 }
 
-// copyRuns keeps the gate's settings with the archive that they describe: the kubelet updates the mounted ones before the
+// copyRuns keeps the gate's options with the archive that they describe: the kubelet updates the mounted ones before the
 // pod is replaced, and runs of the old archive would be recorded as runs of the new one.
 func copyRuns(dir string, runs []byte) error {
 	temporary := filepath.Join(dir, "."+gate.SettingsFile)

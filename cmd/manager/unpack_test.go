@@ -17,7 +17,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/collection-operator/collection-operator/internal/servingcert"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert"
 )
 
 // The kubelet replaces the mounted settings while the pod still has the old archive.

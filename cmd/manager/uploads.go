@@ -5,13 +5,13 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
 	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // addUploadFolder watches the folder into which clients copy archives. A manager that does not lead gives them to the one that does.
-func addUploadFolder(mgr manager.Manager, s settings, source *controller.ArchiveSource) error {
-	folder, err := artifact.NewUploadFolder(source.UploadDir, s.fetchMaxBytes)
+func addUploadFolder(mgr manager.Manager, s options, source *controller.ArchiveSource) error {
+	folder, err := store.NewUploadFolder(source.UploadDir, s.fetchMaxBytes)
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func addUploadFolder(mgr manager.Manager, s settings, source *controller.Archive
 	var handOver *controller.HandOver
 	if source.Peers != nil {
 		token := controller.PeerToken(source.Collections.Key)
-		give := func(ctx context.Context, upload artifact.Upload) error {
+		give := func(ctx context.Context, upload store.Upload) error {
 			return source.Peers.SendUpload(ctx, upload, token)
 		}
 		handOver = controller.NewHandOver(folder, give, source.Peers.Leader, mgr.Elected())

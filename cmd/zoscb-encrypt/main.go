@@ -17,7 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/collection-operator/collection-operator/internal/sshsecret"
+	"github.com/collection-operator/collection-operator/internal/run/sshsecret"
 )
 
 const usage = `Usage:

@@ -83,7 +83,7 @@ func (b buildah) standInContext(folder, root string) error {
 	return errors.Join(
 		os.CopyFS(folder, os.DirFS(b.source("files", "standins"))),
 		os.WriteFile(filepath.Join(folder, "ca-certificates.crt"), authorities, 0o644),
-		os.CopyFS(filepath.Join(folder, "operator_sdk_util"), os.DirFS(filepath.Join(b.root, "internal", "engine", "operator_sdk_util"))),
+		os.CopyFS(filepath.Join(folder, "operator_sdk_util"), os.DirFS(filepath.Join(b.root, "internal", "run", "engine", "operator_sdk_util"))),
 		os.Link(root, filepath.Join(folder, "root.tar")),
 	)
 }

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/runcount"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/runcount"
 )
 
 // CacheOptions keep the manager's memory independent of the size of the cluster: of kinds that are not its own it caches only
@@ -106,7 +106,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 // collectionsOf returns the collections that an OperatorCollection has, replaces, and says by its labels that it will have.
 func collectionsOf(oc *v2beta2.OperatorCollection) []string {
 	ids := []string{importedID(oc).String(), labelledID(oc).String()}
-	if replaced := replacedID(oc); replaced != (collection.ID{}) {
+	if replaced := replacedID(oc); replaced != (model.ID{}) {
 		ids = append(ids, replaced.String())
 	}
 	return ids

@@ -15,10 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/runcount"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/run/runcount"
 )
 
 // foreign is metadata as large as the API server accepts.

@@ -12,14 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/catalog"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/grants"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // renderingKey is what a rendering depends on, beside the settings and the kinds of other collections.
@@ -30,7 +30,7 @@ type renderingKey struct {
 
 // rendering is what the catalog needs of an archive: less than the collection, which need not be in memory.
 type rendering struct {
-	id                collection.ID
+	id                model.ID
 	group, apiVersion string
 	// kinds are those of other collections that variables refer to, and served the versions with which they were rendered.
 	kinds  []string
@@ -66,7 +66,7 @@ func (r *CatalogReconciler) render(key renderingKey, known definitions) (*render
 		is.definitions = append(is.definitions, resource.Plural()+"."+group)
 	}
 	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
-		InstallationOptions: r.Settings.Options("", group, key.digest, artifact.URLPath(key.digest)), ServedKinds: is.served,
+		InstallationOptions: r.Settings.Options("", group, key.digest, store.URLPath(key.digest)), ServedKinds: is.served,
 	})
 	if err != nil {
 		is.err = status.Stalled(v2beta2.ReasonObjectRefused, err)
@@ -95,12 +95,12 @@ func (r *rendering) check(ctx context.Context, of *candidate, granted *grants.Gr
 }
 
 // referredKinds are the kinds of other collections that variables refer to, sorted.
-func referredKinds(c *collection.Collection) []string {
+func referredKinds(c *model.Collection) []string {
 	var kinds []string
-	var walk func([]collection.Var)
-	walk = func(vars []collection.Var) {
+	var walk func([]model.Var)
+	walk = func(vars []model.Var) {
 		for _, v := range vars {
-			if _, own := c.Resource(v.KindReference); v.KindReference != "" && v.KindReference != collection.EndpointKind && !own {
+			if _, own := c.Resource(v.KindReference); v.KindReference != "" && v.KindReference != model.EndpointKind && !own {
 				kinds = append(kinds, v.KindReference)
 			}
 			walk(v.Fields)
@@ -131,7 +131,7 @@ func newDefinitions(crds []apiextensionsv1.CustomResourceDefinition) definitions
 
 // served are the storage versions, which are the newest, of these kinds, as far as other collections have them: in the group, else
 // in the first one of another group.
-func (d definitions) served(group string, but collection.ID, kinds []string) map[string]schema.GroupVersion {
+func (d definitions) served(group string, but model.ID, kinds []string) map[string]schema.GroupVersion {
 	versions := map[string]schema.GroupVersion{}
 	for _, kind := range kinds {
 		for _, definition := range d.byKind[kind] {

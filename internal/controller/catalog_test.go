@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/catalog"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func TestRefusalReason(t *testing.T) {
@@ -54,7 +54,7 @@ func TestServedVersions(t *testing.T) {
 		crd("shared", "Volume", "other", old, newest), crd("shared", "Own", "this", newest), crd("elsewhere", "Volume", "other", newest),
 		crd("somewhere", "Disk", "third", newest), crd("elsewhere", "Disk", "other", newest), deleted,
 		crd("shared", "Unused", "other", newest),
-	}).served("shared", collection.ID{Domain: "acme", Name: "this"}, []string{"Deleted", "Disk", "None", "Own", "Volume"})
+	}).served("shared", model.ID{Domain: "acme", Name: "this"}, []string{"Deleted", "Disk", "None", "Own", "Volume"})
 	want := map[string]schema.GroupVersion{
 		"Disk": {Group: "elsewhere", Version: "v1minor10patch0"}, "Volume": {Group: "shared", Version: "v1minor10patch0"},
 	}

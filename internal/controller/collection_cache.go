@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // Remove drops an archive from the store and from memory.
@@ -155,7 +155,7 @@ func (c *CollectionCache) setAsideUnlessUsed(ctx context.Context, reader client.
 
 // discard deletes an archive that an import has stored and refused, unless it is in use by more than this OperatorCollection, or in its
 // history.
-func (c *CollectionCache) discard(oc *v2beta2.OperatorCollection, archive digest.Digest, hold *artifact.Hold, inUse func() (*archivesInUse, error)) error {
+func (c *CollectionCache) discard(oc *v2beta2.OperatorCollection, archive digest.Digest, hold *store.Hold, inUse func() (*archivesInUse, error)) error {
 	if inHistory(oc, archive) {
 		hold.Release()
 		return nil

@@ -14,18 +14,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // CollectionCache loads collections from the artifact store and remembers, by digest, those that were used last.
 type CollectionCache struct {
-	Store *artifact.Store
+	Store *store.Store
 	// Key signs what is recorded of an import.
 	Key endpoint.Key
 	// LoadedBytes is about how much memory the remembered collections may take; zero means DefaultLoadedBytes.
@@ -49,8 +49,8 @@ type CollectionCache struct {
 var smallLimits = archive.Limits{TotalBytes: 4 << 20, KeptBytes: 128 << 10, Entries: 2000}
 
 // Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
-// of [artifact.Store.Open], [archive.Read] and [collection.Load]; problems that [crd.Validate] finds are one of them.
-func (c *CollectionCache) Load(archived digest.Digest) (*collection.Collection, error) {
+// of [store.Store.Open], [archive.Read] and [model.Load]; problems that [crd.Validate] finds are one of them.
+func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error) {
 	if loaded := c.loaded.get(archived); loaded != nil {
 		return loaded, nil
 	}
@@ -68,11 +68,11 @@ func (c *CollectionCache) Load(archived digest.Digest) (*collection.Collection, 
 	if err != nil {
 		return nil, err
 	}
-	return result.(*collection.Collection), nil
+	return result.(*model.Collection), nil
 }
 
 // remember keeps what was read, unless an archive was forgotten since the number of those was the one before: it may be this one.
-func (c *CollectionCache) remember(archived digest.Digest, loaded *collection.Collection, before int64) {
+func (c *CollectionCache) remember(archived digest.Digest, loaded *model.Collection, before int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.forgotten.Load() == before {
@@ -82,7 +82,7 @@ func (c *CollectionCache) remember(archived digest.Digest, loaded *collection.Co
 }
 
 // readInTurn reads an archive as a small one, and again in the turn of large ones if it is not.
-func (c *CollectionCache) readInTurn(archived digest.Digest) (*collection.Collection, error) {
+func (c *CollectionCache) readInTurn(archived digest.Digest) (*model.Collection, error) {
 	begin := time.Now()
 	loaded, err := c.readSmall(archived)
 	var refused *archive.Error
@@ -94,29 +94,29 @@ func (c *CollectionCache) readInTurn(archived digest.Digest) (*collection.Collec
 	return loaded, err
 }
 
-func (c *CollectionCache) readSmall(archived digest.Digest) (*collection.Collection, error) {
+func (c *CollectionCache) readSmall(archived digest.Digest) (*model.Collection, error) {
 	c.small.Lock()
 	defer c.small.Unlock()
 	return c.read(archived, smallLimits)
 }
 
-func (c *CollectionCache) readLarge(archived digest.Digest) (*collection.Collection, error) {
+func (c *CollectionCache) readLarge(archived digest.Digest) (*model.Collection, error) {
 	c.large.Lock()
 	defer c.large.Unlock()
 	return c.read(archived, archive.DefaultLimits)
 }
 
-func (c *CollectionCache) read(archived digest.Digest, limits archive.Limits) (*collection.Collection, error) {
+func (c *CollectionCache) read(archived digest.Digest, limits archive.Limits) (*model.Collection, error) {
 	content, _, err := c.Store.Open(archived)
 	if err != nil {
 		return nil, err
 	}
 	defer content.Close()
-	files, err := archive.Read(content, limits, collection.Keep)
+	files, err := archive.Read(content, limits, model.Keep)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := collection.Load(files)
+	loaded, err := model.Load(files)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (o *outlines) cache() *lru.Cache {
 	return o.of
 }
 
-func (o *outlines) add(archived digest.Digest, loaded *collection.Collection) {
+func (o *outlines) add(archived digest.Digest, loaded *model.Collection) {
 	if outline := outlineOf(loaded); sizeOf(reflect.ValueOf(outline)) <= maxOutlineBytes {
 		o.cache().Add(archived, outline)
 	}
@@ -164,18 +164,18 @@ func (o *outlines) add(archived digest.Digest, loaded *collection.Collection) {
 func (o *outlines) remove(archived digest.Digest) { o.cache().Remove(archived) }
 
 // Outline is Load without what only CRDs and operators are made from: of the kinds it has only the names. It is remembered longer.
-func (c *CollectionCache) Outline(archived digest.Digest) (*collection.Collection, error) {
+func (c *CollectionCache) Outline(archived digest.Digest) (*model.Collection, error) {
 	if outline, ok := c.outlines.cache().Get(archived); ok {
-		return outline.(*collection.Collection), nil
+		return outline.(*model.Collection), nil
 	}
 	return c.Load(archived)
 }
 
 // outlineOf returns the identity of a collection, its version, the names of its kinds, and its problems.
-func outlineOf(c *collection.Collection) *collection.Collection {
-	outline := &collection.Collection{Domain: c.Domain, Name: c.Name, Version: c.Version, Replaces: c.Replaces, Problems: c.Problems}
+func outlineOf(c *model.Collection) *model.Collection {
+	outline := &model.Collection{Domain: c.Domain, Name: c.Name, Version: c.Version, Replaces: c.Replaces, Problems: c.Problems}
 	for _, resource := range c.Resources {
-		outline.Resources = append(outline.Resources, collection.Resource{Kind: resource.Kind})
+		outline.Resources = append(outline.Resources, model.Resource{Kind: resource.Kind})
 	}
 	return outline
 }

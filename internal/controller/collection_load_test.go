@@ -11,15 +11,15 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 func newCollectionCache(t *testing.T) *CollectionCache {
 	t.Helper()
-	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
+	store, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestAnArchiveIsLoadedOnceForAll(t *testing.T) {
 	c := newCollectionCache(t)
 	archived := c.store(t, "one", 0)
 	var wait sync.WaitGroup
-	results := make([]*collection.Collection, 10)
+	results := make([]*model.Collection, 10)
 	for i := range results {
 		wait.Go(func() { results[i], _ = c.Load(archived) })
 	}
@@ -100,7 +100,7 @@ func TestOutline(t *testing.T) {
 	}
 	c.loaded.remove(archived)
 	outline, err := c.Outline(archived)
-	if err != nil || outline.ID() != (collection.ID{Domain: "tests", Name: "one"}) || outline.APIVersion() != "v1minor0patch0" || len(kinds(outline)) != 1 {
+	if err != nil || outline.ID() != (model.ID{Domain: "tests", Name: "one"}) || outline.APIVersion() != "v1minor0patch0" || len(kinds(outline)) != 1 {
 		t.Errorf("got %v, %v", outline, err)
 	}
 	if outline.Description != "" || c.loaded.get(archived) != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 // DefaultLoadedBytes is the default of [CollectionCache.LoadedBytes].
@@ -31,12 +31,12 @@ type loadedCollections struct {
 
 type loadedCollection struct {
 	digest     digest.Digest
-	collection *collection.Collection
+	collection *model.Collection
 	bytes      int64
 	usedAt     time.Time
 }
 
-func (l *loadedCollections) get(archive digest.Digest) *collection.Collection {
+func (l *loadedCollections) get(archive digest.Digest) *model.Collection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	element := l.of[archive]
@@ -52,7 +52,7 @@ func (l *loadedCollections) get(archive digest.Digest) *collection.Collection {
 // add remembers a collection and forgets those that were not used for the longest time, until at most limit bytes are used. A large
 // one takes the place of others that are at least as large, as long as there are any: many large ones do not displace all small
 // ones. One that alone needs more than the limit is not remembered.
-func (l *loadedCollections) add(archive digest.Digest, loaded *collection.Collection, limit int64) {
+func (l *loadedCollections) add(archive digest.Digest, loaded *model.Collection, limit int64) {
 	bytes := sizeOf(reflect.ValueOf(loaded))
 	l.remove(archive)
 	if bytes > limit {

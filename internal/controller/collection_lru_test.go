@@ -10,12 +10,12 @@ import (
 
 	"github.com/opencontainers/go-digest"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 // described is a collection with a description of a number of bytes.
-func described(bytes int) *collection.Collection {
-	return &collection.Collection{Description: strings.Repeat("x", bytes)}
+func described(bytes int) *model.Collection {
+	return &model.Collection{Description: strings.Repeat("x", bytes)}
 }
 
 func TestLoadedCollections(t *testing.T) {
@@ -90,12 +90,12 @@ func TestUnusedCollectionsAreDropped(t *testing.T) {
 
 // The estimate decides how much memory the manager takes.
 func TestSizeOf(t *testing.T) {
-	make500 := func() *collection.Collection {
-		c := &collection.Collection{}
+	make500 := func() *model.Collection {
+		c := &model.Collection{}
 		for range 500 {
-			resource := collection.Resource{Description: strings.Repeat("d", 500)}
+			resource := model.Resource{Description: strings.Repeat("d", 500)}
 			for range 50 {
-				resource.Vars = append(resource.Vars, collection.Var{
+				resource.Vars = append(resource.Vars, model.Var{
 					Name: strings.Repeat("n", 10), Description: strings.Repeat("d", 50), Options: []string{strings.Clone("a"), strings.Clone("b")},
 					Default: map[string]any{"a": []any{"x", int64(1)}},
 				})

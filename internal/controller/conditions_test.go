@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func TestConformance(t *testing.T) {
@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 			strings.Repeat("operator-config.yml: odd\n", 9) + "and 21 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &collection.Collection{Problems: test.problems}
+			c := &model.Collection{Problems: test.problems}
 			err := conformance(c)
 			if test.want == "" {
 				if err != nil || len(warnings(&v2beta2.OperatorCollection{}, &importScope{collection: c})) > 0 {

@@ -24,13 +24,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/fairqueue"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/pace"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // CustomResourceDefinitionReconciler keeps the CRDs of each collection, from all OperatorCollections that have it. It
@@ -55,12 +55,12 @@ type CustomResourceDefinitionReconciler struct {
 	// pageAgain has the [time.Time] from which on the page of a CRD may be repeated that could not be read or written, by the name of
 	// the CRD.
 	pageAgain sync.Map
-	costs     fairqueue.Costs
+	costs     pace.Costs
 }
 
 // definitionScope is what one reconcile knows of the CRDs of a collection.
 type definitionScope struct {
-	id collection.ID
+	id model.ID
 	// all are the OperatorCollections of the cluster, and owners those that have the collection, or, in the namespace that it belongs to,
 	// say by their labels that they will.
 	all, owners []v2beta2.OperatorCollection
@@ -77,8 +77,8 @@ type definitionScope struct {
 // Reconcile writes the CRDs of one collection. Problems are reported in the status of the OperatorCollection, whose
 // controller plans the same CRDs. CRDs of different collections are written at the same time. Where two of them want the same CRD, one
 // of the writes fails: each has the resourceVersion that it was planned from, or is a creation.
-func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key collection.ID) (ctrl.Result, error) {
-	if key == (collection.ID{}) {
+func (r *CustomResourceDefinitionReconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, error) {
+	if key == (model.ID{}) {
 		return ctrl.Result{}, nil
 	}
 	defer func(begin time.Time) { r.costs.Add(r.namespaceOf(key), time.Since(begin)) }(time.Now())
@@ -166,19 +166,19 @@ func (r *CustomResourceDefinitionReconciler) planAndWrite(ctx context.Context, s
 }
 
 func replacesAny(versions []crd.Version) bool {
-	return slices.ContainsFunc(versions, func(v crd.Version) bool { return v.Collection.Replaces != collection.ID{} })
+	return slices.ContainsFunc(versions, func(v crd.Version) bool { return v.Collection.Replaces != model.ID{} })
 }
 
 // hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will. Anybody can write labels:
 // they count only in the namespace that the collection belongs to.
-func hasCollection(oc *v2beta2.OperatorCollection, key collection.ID, claimant string) bool {
+func hasCollection(oc *v2beta2.OperatorCollection, key model.ID, claimant string) bool {
 	return oc.DeletionTimestamp == nil && (importedID(oc) == key || labelledID(oc) == key && oc.Namespace == claimant)
 }
 
 // recordHolders records on a CRD of a collection which OperatorCollections have its kind, and reports whether that changes it. One
 // that is recorded already remains, unless it is seen to have the kind no longer. The finalizer of one that is being deleted
 // removes it.
-func recordHolders(definition *apiextensionsv1.CustomResourceDefinition, key collection.ID, all []v2beta2.OperatorCollection) (changed bool) {
+func recordHolders(definition *apiextensionsv1.CustomResourceDefinition, key model.ID, all []v2beta2.OperatorCollection) (changed bool) {
 	holders := crd.Holders(definition)
 	for i := range all {
 		oc := &all[i]
@@ -311,14 +311,14 @@ func (r *CustomResourceDefinitionReconciler) delete(ctx context.Context, definit
 // SetupWithManager registers the controller.
 func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.pages = flowcontrol.NewTokenBucketPassiveRateLimiter(pagesPerSecond, 1)
-	return builder.TypedControllerManagedBy[collection.ID](mgr).
+	return builder.TypedControllerManagedBy[model.ID](mgr).
 		Named("customresourcedefinition").
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(labelledID), builder.WithPredicates(definitionEdited)).
-		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(func(object client.Object) collection.ID {
+		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(func(object client.Object) model.ID {
 			return install.RecordedCollection(object.(*v2beta2.SubOperatorConfig))
 		}), builder.WithPredicates(predicate.Funcs{UpdateFunc: conflictsChanged})).
 		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(labelledID), builder.WithPredicates(predicate.Funcs{UpdateFunc: conflictsChanged})).
-		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) collection.ID {
+		Watches(&v2beta2.OperatorCollection{}, enqueueID(func(object client.Object) model.ID {
 			return importedID(object.(*v2beta2.OperatorCollection))
 		}), builder.WithPredicates(importChanged)).
 		WithOptions(typedFairOptions(definitionWorkers, &r.costs, r.namespaceOf)).
@@ -329,7 +329,7 @@ func (r *CustomResourceDefinitionReconciler) SetupWithManager(mgr ctrl.Manager) 
 const definitionWorkers = 4
 
 // namespaceOf returns the namespace of the oldest OperatorCollection that has imported a collection, or "".
-func (r *CustomResourceDefinitionReconciler) namespaceOf(key collection.ID) string {
+func (r *CustomResourceDefinitionReconciler) namespaceOf(key model.ID) string {
 	list := &v2beta2.OperatorCollectionList{}
 	err := r.Client.List(context.Background(), list, client.MatchingFields{indexCollection: key.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -349,16 +349,16 @@ var definitionEdited = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) boo
 		stateOf([]apiextensionsv1.CustomResourceDefinition{*before}) != stateOf([]apiextensionsv1.CustomResourceDefinition{*after})
 }}
 
-func enqueueID(idOf func(client.Object) collection.ID) handler.TypedEventHandler[client.Object, collection.ID] {
-	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []collection.ID {
-		if key := idOf(object); key != (collection.ID{}) {
-			return []collection.ID{key}
+func enqueueID(idOf func(client.Object) model.ID) handler.TypedEventHandler[client.Object, model.ID] {
+	return handler.TypedEnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []model.ID {
+		if key := idOf(object); key != (model.ID{}) {
+			return []model.ID{key}
 		}
 		return nil
 	})
 }
 
-var _ reconcile.TypedReconciler[collection.ID] = &CustomResourceDefinitionReconciler{}
+var _ reconcile.TypedReconciler[model.ID] = &CustomResourceDefinitionReconciler{}
 
 // importedVersions loads what OperatorCollections have imported.
 func importedVersions(collections *CollectionCache, owners []v2beta2.OperatorCollection) ([]crd.Version, error) {
@@ -405,7 +405,7 @@ func (p crdPlanner) plan(ctx context.Context, versions ...crd.Version) ([]crd.Pl
 	return plan, status.Join(problems...)
 }
 
-func (p crdPlanner) planOne(ctx context.Context, id collection.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
+func (p crdPlanner) planOne(ctx context.Context, id model.ID, name string, wanted []crd.Contribution) (crd.Planned, error) {
 	live, err := p.find(ctx, name)
 	if err != nil {
 		return crd.Planned{}, err

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 const (
@@ -184,7 +184,7 @@ func (r *CustomResourceDefinitionReconciler) finishRewriting(ctx context.Context
 }
 
 // of are the archives of a collection that are in use, or were: those of histories, too. Archives whose collection is not known count.
-func (a *archivesInUse) of(id collection.ID) []crd.Use {
+func (a *archivesInUse) of(id model.ID) []crd.Use {
 	var uses []crd.Use
 	versions := map[digest.Digest]string{}
 	for i := range a.collections {
@@ -221,7 +221,7 @@ func apiVersionOf(version string) string {
 	if err != nil {
 		return ""
 	}
-	return (&collection.Collection{Version: parsed}).APIVersion()
+	return (&model.Collection{Version: parsed}).APIVersion()
 }
 
 // rewritten says for which CRDs custom resources are rewritten, and how far, or "".

@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
 
 // WrittenDefinitions remember, in this process, the CRDs that were planned and written without a problem, so that those that have not
 // changed since then are neither planned nor read again.
 type WrittenDefinitions struct {
 	mu sync.Mutex
-	of map[collection.ID]writtenDefinitions
+	of map[model.ID]writtenDefinitions
 }
 
 // writtenDefinitions are the CRDs of one collection.
@@ -44,7 +44,7 @@ type writtenVersion struct {
 	group, namespace string
 }
 
-func (w *WrittenDefinitions) record(id collection.ID, inputs string, s *definitionScope) {
+func (w *WrittenDefinitions) record(id model.ID, inputs string, s *definitionScope) {
 	written := writtenDefinitions{inputs: inputs, state: stateOf(s.definitions)}
 	for _, v := range s.versions {
 		written.versions = append(written.versions, writtenVersion{v.Digest, v.Group, v.Namespace})
@@ -55,7 +55,7 @@ func (w *WrittenDefinitions) record(id collection.ID, inputs string, s *definiti
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of == nil {
-		w.of = map[collection.ID]writtenDefinitions{}
+		w.of = map[model.ID]writtenDefinitions{}
 	}
 	if len(s.definitions) == 0 {
 		delete(w.of, id) // Nothing is remembered of collections that are gone.
@@ -64,14 +64,14 @@ func (w *WrittenDefinitions) record(id collection.ID, inputs string, s *definiti
 	w.of[id] = written
 }
 
-func (w *WrittenDefinitions) forget(id collection.ID) {
+func (w *WrittenDefinitions) forget(id model.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.of, id)
 }
 
 // areWritten reports whether CRDs are still as they were written for a version.
-func (w *WrittenDefinitions) areWritten(id collection.ID, version writtenVersion, are []apiextensionsv1.CustomResourceDefinition) bool {
+func (w *WrittenDefinitions) areWritten(id model.ID, version writtenVersion, are []apiextensionsv1.CustomResourceDefinition) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known, ok := w.of[id]
@@ -80,7 +80,7 @@ func (w *WrittenDefinitions) areWritten(id collection.ID, version writtenVersion
 
 // areUnchanged reports whether neither CRDs nor what they are planned from have changed, and they need not be looked at now. Again is
 // the delay before they are, or zero.
-func (w *WrittenDefinitions) areUnchanged(id collection.ID, inputs string, are []apiextensionsv1.CustomResourceDefinition) (again time.Duration, unchanged bool) {
+func (w *WrittenDefinitions) areUnchanged(id model.ID, inputs string, are []apiextensionsv1.CustomResourceDefinition) (again time.Duration, unchanged bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	known, ok := w.of[id]
@@ -108,7 +108,7 @@ func stateOf(definitions []apiextensionsv1.CustomResourceDefinition) string {
 
 // inputsOf identifies what the CRDs of a collection are planned from: the OperatorCollections that have it, replace it, say that they will
 // have it, or are recorded on its CRDs.
-func inputsOf(id collection.ID, definitions []apiextensionsv1.CustomResourceDefinition, all []v2beta2.OperatorCollection) string {
+func inputsOf(id model.ID, definitions []apiextensionsv1.CustomResourceDefinition, all []v2beta2.OperatorCollection) string {
 	var holders, inputs []string
 	for i := range definitions {
 		holders = append(holders, crd.Holders(&definitions[i])...)
@@ -134,7 +134,7 @@ func inputsOf(id collection.ID, definitions []apiextensionsv1.CustomResourceDefi
 
 // usesOf identifies which archives SubOperatorConfigs in the cache have installed, if CRDs of the collection have several versions:
 // one may end after its last use.
-func (r *CustomResourceDefinitionReconciler) usesOf(ctx context.Context, id collection.ID, cached []apiextensionsv1.CustomResourceDefinition) (string, error) {
+func (r *CustomResourceDefinitionReconciler) usesOf(ctx context.Context, id model.ID, cached []apiextensionsv1.CustomResourceDefinition) (string, error) {
 	if !slices.ContainsFunc(cached, func(d apiextensionsv1.CustomResourceDefinition) bool { return len(d.Spec.Versions) > 1 }) {
 		return "", nil
 	}

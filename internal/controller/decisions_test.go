@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func labelled(labels map[string]string) *corev1.ConfigMap {
@@ -25,12 +25,12 @@ func ours(domain, name string) map[string]string {
 // The joined names of a-b/c and a/b-c are the same, and they are two collections.
 func TestKeyOfLabels(t *testing.T) {
 	one, two := labelledID(labelled(ours("a-b", "c"))), labelledID(labelled(ours("a", "b-c")))
-	if one == two || one != (collection.ID{Domain: "a-b", Name: "c"}) {
+	if one == two || one != (model.ID{Domain: "a-b", Name: "c"}) {
 		t.Errorf("got %v and %v", one, two)
 	}
 	stranger := ours("a", "b")
 	stranger["managed-by"] = "somebody"
-	if got := labelledID(labelled(stranger)); got != (collection.ID{}) {
+	if got := labelledID(labelled(stranger)); got != (model.ID{}) {
 		t.Errorf("an object that is not ours has the key %v", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/collection-operator/collection-operator/internal/grants"
-	"github.com/collection-operator/collection-operator/internal/intervals"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 )
 
 // metadataOf returns an object for watches of the metadata of an RBAC kind.

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 // Imports are what OperatorCollections have imported. Only the manager that leads writes that, so that the cache, together with what
@@ -122,7 +122,7 @@ func (i *Imports) list(ctx context.Context) ([]v2beta2.OperatorCollection, error
 }
 
 // of returns the OperatorCollections that have a collection, replace it, or say by their labels that they will. They are shared.
-func (i *Imports) of(ctx context.Context, id collection.ID) ([]v2beta2.OperatorCollection, error) {
+func (i *Imports) of(ctx context.Context, id model.ID) ([]v2beta2.OperatorCollection, error) {
 	concerns := func(oc *v2beta2.OperatorCollection) bool { return slices.Contains(collectionsOf(oc), id.String()) }
 	return i.find(ctx, concerns, client.MatchingFields{indexCollection: id.String()})
 }

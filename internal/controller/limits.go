@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/fairqueue"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/pace"
 )
 
 // namespaceLimit limits what is done at the same time: in all, and for one namespace, so that what takes long, such as a server
@@ -142,7 +142,7 @@ type pacedReconciler struct {
 	running *namespaceLimit
 	// rates has a [flowcontrol.PassiveRateLimiter] for each namespace.
 	rates sync.Map
-	costs fairqueue.Costs
+	costs pace.Costs
 }
 
 // paced limits the rate of reconciles for each namespace.
@@ -208,9 +208,9 @@ func typedOptions[request comparable](concurrency int) controller.TypedOptions[r
 	}
 }
 
-func typedFairOptions[request comparable](concurrency int, costs *fairqueue.Costs, namespaceOf func(request) string) controller.TypedOptions[request] {
+func typedFairOptions[request comparable](concurrency int, costs *pace.Costs, namespaceOf func(request) string) controller.TypedOptions[request] {
 	o := typedOptions[request](concurrency)
-	o.NewQueue = fairqueue.New(costs, namespaceOf)
+	o.NewQueue = pace.New(costs, namespaceOf)
 	return o
 }
 

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
 )
 
 func request(namespace string, n int) reconcile.Request {

@@ -27,19 +27,19 @@ import (
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/catalog"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/install/catalog"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/probe"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/replica"
-	"github.com/collection-operator/collection-operator/internal/runcount"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/probe"
+	"github.com/collection-operator/collection-operator/internal/run/runcount"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -91,7 +91,7 @@ func startRunning(t *testing.T) *running {
 func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Manager, selection mapping.Selection) {
 	t.Helper()
 	apiserver.Must(t, controller.AddIndexes(ctx, mgr.GetFieldIndexer()))
-	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
+	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
 	granted, err := grants.NewSource(ctx, mgr, false)
 	apiserver.Must(t, err)
@@ -99,7 +99,7 @@ func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Man
 	apiserver.Must(t, err)
 	c, reader, recorder, limits := mgr.GetClient(), mgr.GetAPIReader(), events.NewFakeRecorder(100000), budget.Limits{PerNamespace: 4, Total: 4}
 	cluster := &olm.Cluster{Client: c, Reader: reader, Discovery: served, CatalogAddress: "catalog.example:50051", CatalogNamespace: r.home}
-	collections := &controller.CollectionCache{Store: store, Key: bytes.Repeat([]byte("k"), 32)}
+	collections := &controller.CollectionCache{Store: archives, Key: bytes.Repeat([]byte("k"), 32)}
 	imports, definitions := &controller.Imports{Client: c, Reader: within(r.home, r.client)}, &controller.WrittenDefinitions{}
 	publications, peers := controller.NewPublications(), &replica.Peers{Reader: reader, Namespace: r.home}
 	r.counts = &controller.RunCounts{Client: c, Reader: reader}
@@ -114,7 +114,7 @@ func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Man
 			Budgets: &controller.CollectionBudgets{}, Peers: peers, Publications: publications,
 			Source: &controller.ArchiveSource{
 				Client: c, Reader: reader, Collections: collections, Peers: peers, Workers: limits, Downloads: limits, Namespace: r.home,
-				Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &artifact.Pushes{Dir: t.TempDir()},
+				Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &store.Pushes{Dir: t.TempDir()},
 			},
 		},
 		&controller.CustomResourceDefinitionReconciler{Client: c, Reader: reader, Collections: collections, Imports: imports, Definitions: definitions},

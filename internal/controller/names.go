@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 const (
@@ -33,16 +33,16 @@ func jitter(interval time.Duration) time.Duration {
 }
 
 // labelledID is the identity of the collection that an object was made for.
-func labelledID(object client.Object) collection.ID { return render.IDOf(object.GetLabels()) }
+func labelledID(object client.Object) model.ID { return render.IDOf(object.GetLabels()) }
 
 // importedID is the identity of the imported collection, zero if there is none.
-func importedID(oc *v2beta2.OperatorCollection) collection.ID {
+func importedID(oc *v2beta2.OperatorCollection) model.ID {
 	if oc.Status.Collection == nil {
-		return collection.ID{}
+		return model.ID{}
 	}
-	return collection.ID{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name}
+	return model.ID{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name}
 }
 
-func groupOf(oc *v2beta2.OperatorCollection, c *collection.Collection) string {
+func groupOf(oc *v2beta2.OperatorCollection, c *model.Collection) string {
 	return c.Group(oc.Spec.APIGroup == v2beta2.APIGroupPerCollection)
 }

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/render"
 )
 
 // labelPartOf and its value are on every CRD that this project installs for itself.
@@ -35,7 +34,7 @@ func CheckPredecessor(ctx context.Context, reader client.Reader, namespace strin
 	if err != nil {
 		return fmt.Errorf("reading Deployment %q in namespace %q: %w", managerName, namespace, err)
 	}
-	if earlier.Spec.Template.Labels[render.ManagerLabel] == render.ManagerLabelValue {
+	if earlier.Spec.Template.Labels[v2beta2.ManagerLabel] == v2beta2.ManagerLabelValue {
 		return nil
 	}
 	return fmt.Errorf("the Deployment %q in namespace %q is a manager of an earlier version: run hack/migrate.sh, which removes it and "+

@@ -15,7 +15,6 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/render"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -48,10 +47,10 @@ func TestPredecessor(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, faults := server.Namespace(t), newFaults()
 	apiserver.Must(t, controller.CheckPredecessor(t.Context(), server.Client, namespace))
-	for name, label := range map[string]string{"earlier": "", "of OLM": render.ManagerLabelValue} {
+	for name, label := range map[string]string{"earlier": "", "of OLM": v2beta2.ManagerLabelValue} {
 		labels := map[string]string{"a": "b"}
 		if label != "" {
-			labels[render.ManagerLabel] = label
+			labels[v2beta2.ManagerLabel] = label
 		}
 		deployment := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "collection-operator-controller-manager"},

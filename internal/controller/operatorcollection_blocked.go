@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // maxBlockedBytes limits the size of all archives that are kept while custom resources block them. Others are fetched again with each
@@ -26,12 +26,12 @@ type blockedArchives struct {
 
 type blockedArchive struct {
 	artifact *v2beta2.Artifact
-	hold     *artifact.Hold
+	hold     *store.Hold
 }
 
 // keep keeps the archive that the hold is of instead of the former one, which it returns. Without an artifact, and beyond
 // maxBlockedBytes, it keeps none: then the caller has the hold still.
-func (b *blockedArchives) keep(key client.ObjectKey, archive *v2beta2.Artifact, hold *artifact.Hold) (former blockedArchive, kept bool) {
+func (b *blockedArchives) keep(key client.ObjectKey, archive *v2beta2.Artifact, hold *store.Hold) (former blockedArchive, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if former = b.kept[key]; former.artifact != nil {

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // checkReserved refuses a collection whose domain administrators have reserved for others. Those that are installed keep running.
@@ -82,7 +82,7 @@ func (r *OperatorCollectionReconciler) readDefinitions(ctx context.Context, oc *
 }
 
 // others are the other OperatorCollections that have the collection and are not being deleted.
-func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key collection.ID) ([]v2beta2.OperatorCollection, error) {
+func (r *OperatorCollectionReconciler) others(ctx context.Context, oc *v2beta2.OperatorCollection, key model.ID) ([]v2beta2.OperatorCollection, error) {
 	concerned, err := r.Imports.of(ctx, key)
 	return slices.DeleteFunc(concerned, func(other v2beta2.OperatorCollection) bool {
 		return other.UID == oc.UID || importedID(&other) != key || other.Status.Artifact == nil || other.DeletionTimestamp != nil
@@ -110,7 +110,7 @@ func checkVersion(oc *v2beta2.OperatorCollection, scope *importScope, others []v
 
 // owningNamespace is the namespace that a collection belongs to: the one that its CRDs name, else that of the oldest of the
 // OperatorCollections that have it. It is empty as long as none has.
-func owningNamespace(definitions []apiextensionsv1.CustomResourceDefinition, key collection.ID, owners []v2beta2.OperatorCollection) string {
+func owningNamespace(definitions []apiextensionsv1.CustomResourceDefinition, key model.ID, owners []v2beta2.OperatorCollection) string {
 	if namespace := crd.Claimant(definitions); namespace != "" {
 		return namespace
 	}

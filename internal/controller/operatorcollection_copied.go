@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // copiedArchive is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
@@ -128,7 +128,7 @@ func (a *ArchiveSource) copied(ctx context.Context, oc *v2beta2.OperatorCollecti
 }
 
 // awaitedCopy returns the archive that is copied, or was copied after the imported one.
-func (a *ArchiveSource) awaitedCopy(oc *v2beta2.OperatorCollection) (artifact.Upload, bool) {
+func (a *ArchiveSource) awaitedCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool) {
 	name, version, _ := uploadFolderOf(oc)
 	upload, err := a.Folder.Latest(name, version)
 	if err != nil || upload.Arriving {
@@ -194,27 +194,27 @@ func (a *ArchiveSource) stageUpload(oc *v2beta2.OperatorCollection, scope *impor
 }
 
 // findUpload returns the complete archive that was copied into the manager's pod.
-func (a *ArchiveSource) findUpload(oc *v2beta2.OperatorCollection) (artifact.Upload, error) {
+func (a *ArchiveSource) findUpload(oc *v2beta2.OperatorCollection) (store.Upload, error) {
 	name, version, ok := uploadFolderOf(oc)
 	if !ok {
-		return artifact.Upload{}, status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
+		return store.Upload{}, status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
 			"spec.collectionURL is not set: set it, or upload the archive with kubectl collection push"))
 	}
 	if a.Folder == nil {
-		return artifact.Upload{}, a.ignoredUpload(name, version)
+		return store.Upload{}, a.ignoredUpload(name, version)
 	}
 	upload, err := a.Folder.Latest(name, version)
 	switch {
-	case errors.Is(err, artifact.ErrNoUpload):
+	case errors.Is(err, store.ErrNoUpload):
 		return upload, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "%w", err)
 	case err != nil:
 		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
 	case upload.Arriving:
 		return upload, awaitUpload(name, version)
 	}
-	newest, err := artifact.LatestUpload(a.UploadDir, name, version)
+	newest, err := store.LatestUpload(a.UploadDir, name, version)
 	switch {
-	case err != nil && !errors.Is(err, artifact.ErrNoUpload):
+	case err != nil && !errors.Is(err, store.ErrNoUpload):
 		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
 	case err != nil || newest != upload.Path || !a.Folder.Is(upload): // It changed a moment ago. FolderChanged follows.
 		return upload, awaitUpload(name, version)
@@ -228,8 +228,8 @@ func awaitUpload(name, version string) error {
 
 // ignoredUpload says that no archive was uploaded, since those that are copied into the manager's pod do not count.
 func (a *ArchiveSource) ignoredUpload(name, version string) error {
-	switch _, err := artifact.LatestUpload(a.UploadDir, name, version); {
-	case errors.Is(err, artifact.ErrNoUpload):
+	switch _, err := store.LatestUpload(a.UploadDir, name, version); {
+	case errors.Is(err, store.ErrNoUpload):
 		return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
 			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
 	case err != nil:

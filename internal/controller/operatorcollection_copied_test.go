@@ -15,19 +15,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // copyTo puts an archive into the folder of demo 1.0.0, as if the manager had seen it being written.
-func copyTo(t *testing.T, folder *artifact.UploadFolder, written time.Time) {
+func copyTo(t *testing.T, folder *store.UploadFolder, written time.Time) {
 	t.Helper()
 	putCopy(t, folder, "1.0.0", written)
 }
 
-func putCopy(t *testing.T, folder *artifact.UploadFolder, version string, written time.Time) {
+func putCopy(t *testing.T, folder *store.UploadFolder, version string, written time.Time) {
 	t.Helper()
 	received := filepath.Join(t.TempDir(), "received")
 	if err := os.WriteFile(received, []byte("archive"), 0o600); err != nil {
@@ -56,7 +56,7 @@ func importedFromFolder(namespace string, at time.Time) *v2beta2.OperatorCollect
 func copiesOf(t *testing.T) *ArchiveSource {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "suboperator")
-	folder, err := artifact.NewUploadFolder(dir, 1<<20)
+	folder, err := store.NewUploadFolder(dir, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

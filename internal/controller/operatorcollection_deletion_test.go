@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -115,7 +115,7 @@ func TestDeletionWaitsForCRDs(t *testing.T) {
 	i.installed(t)
 	i.delete(t, v2beta2.DeletionBlock)
 	i.becomes(t, v2beta2.ReasonTerminating, "waiting for SubOperatorConfigs to be removed")
-	i.becomes(t, v2beta2.ReasonTerminating, "waiting for CRDs to be removed: "+strings.ToLower(i.source.kind)+"s."+collection.Group)
+	i.becomes(t, v2beta2.ReasonTerminating, "waiting for CRDs to be removed: "+strings.ToLower(i.source.kind)+"s."+model.Group)
 	i.write(t)
 	apiserver.Await(t, "it is gone", func() bool { return i.isGone(t) })
 	if i.definition(t, i.source.kind) != nil {
@@ -277,7 +277,7 @@ func TestCRDIsChangedByOthers(t *testing.T) {
 	if definition := i.definition(t, i.source.kind); definition.Annotations[render.AnnotationClaimedBy] != i.home {
 		t.Errorf("got %v", definition.Annotations)
 	}
-	if result, err := i.definitions.Reconcile(t.Context(), collection.ID{}); err != nil || result != (ctrl.Result{}) {
+	if result, err := i.definitions.Reconcile(t.Context(), model.ID{}); err != nil || result != (ctrl.Result{}) {
 		t.Errorf("no collection: %v, %v", result, err)
 	}
 }

@@ -19,15 +19,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // collectionFinalizer removes what an OperatorCollection installed.
@@ -59,7 +59,7 @@ func (f *collectionFinalizer) finalize(ctx context.Context, oc *v2beta2.Operator
 // releaseInstances waits until no custom resource keeps the operators that were installed for this object, and with the
 // policy Finalize deletes them. Custom resources in other namespaces belong to others and are left alone.
 func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.OperatorCollection) error {
-	if f.Collections.recordedID(oc) == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+	if f.Collections.recordedID(oc) == (model.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	if succeeded, err := f.awaitSuccession(ctx, oc); err != nil || succeeded {
@@ -204,7 +204,7 @@ func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *
 // until that is written: a CRD without this record is not removed.
 func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	key := cmp.Or(importedID(oc), labelledID(oc)) // A restored one may not be imported yet.
-	if key == (collection.ID{}) {
+	if key == (model.ID{}) {
 		return nil
 	}
 	crds, err := (&instances.Finder{Reader: f.Reader}).CRDs(ctx, key)
@@ -235,7 +235,7 @@ func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.Opera
 // wait for those that other OperatorCollections have according to what is recorded on them, even if these do not exist.
 func (f *collectionFinalizer) awaitCRDRemoval(ctx context.Context, oc *v2beta2.OperatorCollection) error {
 	key := importedID(oc)
-	if key == (collection.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
+	if key == (model.ID{}) || oc.Spec.DeletionPolicy == v2beta2.DeletionOrphan {
 		return nil
 	}
 	existing := &instances.Finder{Reader: f.Reader}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/replica"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // The delay after which an archive that was copied is handed over or imported again doubles between these.
@@ -34,9 +34,9 @@ func PeerToken(key endpoint.Key) string {
 
 // HandOver gives the leader the archives that this manager, which does not lead, saw being copied into its pod. Nil hands over nothing.
 type HandOver struct {
-	folder *artifact.UploadFolder
+	folder *store.UploadFolder
 	// give sends an archive to the leader. The error is replica.ErrUploadRefused if that is of no use again.
-	give func(context.Context, artifact.Upload) error
+	give func(context.Context, store.Upload) error
 	// leader returns the UID of the leader's pod, or "".
 	leader func(context.Context) types.UID
 	// elected is closed when this manager leads.
@@ -64,7 +64,7 @@ const leaderInterval, leaderTime = 10 * time.Second, time.Minute
 
 // NewHandOver returns one that has not tried anything yet.
 func NewHandOver(
-	folder *artifact.UploadFolder, give func(context.Context, artifact.Upload) error, leader func(context.Context) types.UID, elected <-chan struct{},
+	folder *store.UploadFolder, give func(context.Context, store.Upload) error, leader func(context.Context) types.UID, elected <-chan struct{},
 ) *HandOver {
 	return &HandOver{folder: folder, give: give, leader: leader, elected: elected, wake: make(chan struct{}, 1), attempts: map[string]handOverAttempt{}}
 }
@@ -136,7 +136,7 @@ func (a handOverAttempt) wait() time.Duration {
 	return 0
 }
 
-func (h *HandOver) attempt(ctx context.Context, upload artifact.Upload, last handOverAttempt) handOverAttempt {
+func (h *HandOver) attempt(ctx context.Context, upload store.Upload, last handOverAttempt) handOverAttempt {
 	log := ctrl.LoggerFrom(ctx).WithName("uploads").WithValues("path", upload.Path)
 	err := h.give(ctx, upload)
 	last.done, last.next = err == nil || errors.Is(err, replica.ErrUploadRefused), time.Now().Add(leaderTime)
@@ -159,7 +159,7 @@ func (h *HandOver) attempt(ctx context.Context, upload artifact.Upload, last han
 }
 
 // last returns the last attempt for an archive as it is now.
-func (h *HandOver) last(upload artifact.Upload) handOverAttempt {
+func (h *HandOver) last(upload store.Upload) handOverAttempt {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last := h.attempts[upload.Path]; last.written.Equal(upload.Written) {
@@ -169,4 +169,4 @@ func (h *HandOver) last(upload artifact.Upload) handOverAttempt {
 }
 
 // isDone reports whether the leader decides about an archive.
-func (h *HandOver) isDone(upload artifact.Upload) bool { return h != nil && h.last(upload).done }
+func (h *HandOver) isDone(upload store.Upload) bool { return h != nil && h.last(upload).done }

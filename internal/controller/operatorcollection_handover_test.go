@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/replica"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // An archive that the leader cannot take now is sent again later, one that it refuses is not, and none keeps others away.
@@ -21,7 +21,7 @@ func TestHandOver(t *testing.T) {
 		putCopy(t, a.Folder, version, time.Now())
 	}
 	elected := make(chan struct{})
-	h := NewHandOver(a.Folder, func(_ context.Context, upload artifact.Upload) error {
+	h := NewHandOver(a.Folder, func(_ context.Context, upload store.Upload) error {
 		sent[upload.Version]++
 		return map[string]error{"1.0.0": errors.New("away"), "2.0.0": fmt.Errorf("%w: too large", replica.ErrUploadRefused)}[upload.Version]
 	}, func(context.Context) types.UID { return "leader" }, elected)
@@ -57,7 +57,7 @@ func TestHandOver(t *testing.T) {
 func TestHandOverToTheNextLeader(t *testing.T) {
 	a, sent, leader := copiesOf(t), 0, types.UID("first")
 	copyTo(t, a.Folder, time.Now())
-	h := NewHandOver(a.Folder, func(context.Context, artifact.Upload) error {
+	h := NewHandOver(a.Folder, func(context.Context, store.Upload) error {
 		sent++
 		return nil
 	}, func(context.Context) types.UID { return leader }, nil)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
 )
 
 // ownedBy is the entry of a field manager that owns fields of the spec, written some minutes after the first.
@@ -76,7 +76,7 @@ func TestAuthorOfKnownArchive(t *testing.T) {
 // accept records an archive of 100 bytes as imported.
 func accept(oc *v2beta2.OperatorCollection, version string, room *int64) {
 	scope := &importScope{
-		accepted: true, historyRoom: room, collection: &collection.Collection{Version: semver.MustParse(version)},
+		accepted: true, historyRoom: room, collection: &model.Collection{Version: semver.MustParse(version)},
 		artifact: &v2beta2.Artifact{Digest: "sha256:" + version, Size: 100, SourceHash: "a-" + version},
 	}
 	scope.recordVersion(oc)

@@ -23,13 +23,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/collection/reserved"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/credential"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/reserved"
+	"github.com/collection-operator/collection-operator/internal/install/credential"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -195,7 +195,7 @@ func TestImportIsRefused(t *testing.T) {
 		}, v2beta2.ReasonBudgetExceeded, "--max-stored-bytes", false, true},
 		"collections": {collectionsBudget, v2beta2.ReasonBudgetExceeded, "--max-collections", false, false},
 		"a CRD of others": {func(t *testing.T, i *importer) {
-			crds, err := render.CRDs(i.loaded(t, i.source), collection.Group)
+			crds, err := render.CRDs(i.loaded(t, i.source), model.Group)
 			apiserver.Must(t, err)
 			crds[0].Labels = nil
 			apiserver.Must(t, i.server.Client.Create(t.Context(), crds[0]))
@@ -259,12 +259,12 @@ func (i *importer) addImported(t *testing.T, name string) {
 	apiserver.Must(t, i.server.Client.Get(t.Context(), client.ObjectKey{Namespace: i.home, Name: name}, oc))
 	oc.Status.Artifact = &v2beta2.Artifact{Digest: digest.FromString(name).String(), Size: 1, Verification: "Skipped", SourceHash: "hash"}
 	oc.Status.Collection = &v2beta2.ImportedCollection{
-		Domain: "tests", Name: name + i.home, Version: "1.0.0", APIVersion: collection.Group + "/v1minor0patch0", Kinds: []string{"Another"},
+		Domain: "tests", Name: name + i.home, Version: "1.0.0", APIVersion: model.Group + "/v1minor0patch0", Kinds: []string{"Another"},
 	}
 	apiserver.Must(t, i.server.Client.Status().Update(t.Context(), oc))
 }
 
-func (i *importer) loaded(t *testing.T, s source) *collection.Collection {
+func (i *importer) loaded(t *testing.T, s source) *model.Collection {
 	t.Helper()
 	loaded, err := i.Collections.Load(putArchive(t, i.Collections.Store, s.archive(t)))
 	apiserver.Must(t, err)

@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
 // following is an OperatorCollection with an interval, that has version 1.2.0 of example/files.
@@ -87,7 +87,7 @@ func TestCheckOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scope := &importScope{
 				artifact:   &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source},
-				collection: &collection.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
+				collection: &model.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
 			}
 			err := (&OperatorCollectionReconciler{Collections: &CollectionCache{}}).checkOrder(t.Context(), following(time.Hour), scope)
 			if f := status.AsError(err); (f != nil) != test.refused || f != nil && (f.Reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {

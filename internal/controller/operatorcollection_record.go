@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
 // annotationArtifact records on an OperatorCollection what it has imported: backups often omit status. Its value has the digest of the
@@ -40,11 +40,11 @@ func (c *CollectionCache) imported(oc *v2beta2.OperatorCollection) *importRecord
 // recordedID is the identity of the collection that an OperatorCollection has imported, also before one that was restored without
 // status is imported again. A record that the manager has not signed does not count: a deletion with the policy Finalize deletes custom
 // resources.
-func (c *CollectionCache) recordedID(oc *v2beta2.OperatorCollection) collection.ID {
+func (c *CollectionCache) recordedID(oc *v2beta2.OperatorCollection) model.ID {
 	if record := c.imported(oc); record != nil && record.signed && record.collection != nil {
-		return collection.ID{Domain: record.collection.Domain, Name: record.collection.Name}
+		return model.ID{Domain: record.collection.Domain, Name: record.collection.Name}
 	}
-	return collection.ID{}
+	return model.ID{}
 }
 
 func parseImportRecord(oc *v2beta2.OperatorCollection, key endpoint.Key) *importRecord {

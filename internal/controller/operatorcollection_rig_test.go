@@ -23,15 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/replica"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -118,9 +118,9 @@ func newImporter(t *testing.T) *importer {
 		server: shared, web: startWeb(t), home: home, key: client.ObjectKey{Namespace: home, Name: "gadgets"}, faults: newFaults(), events: recorder.Events,
 		source: source{name: "gadgets" + number, kind: "Gadget" + number, version: "1.0.0", description: "a description"},
 	}
-	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
+	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
-	collections := &controller.CollectionCache{Store: store, Key: []byte(strings.Repeat("k", 32))}
+	collections := &controller.CollectionCache{Store: archives, Key: []byte(strings.Repeat("k", 32))}
 	c, reader := i.faults.around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.around(shared.Client, "live ")
 	one := budget.Limits{PerNamespace: 1, Total: 1}
 	imports, written := &controller.Imports{Client: c, Reader: reader}, &controller.WrittenDefinitions{}
@@ -129,7 +129,7 @@ func newImporter(t *testing.T) *importer {
 		Budgets: &controller.CollectionBudgets{}, Peers: &replica.Peers{Reader: shared.Client, Namespace: home},
 		Source: &controller.ArchiveSource{
 			Client: c, Reader: reader, Collections: collections, Workers: one, Downloads: one, Namespace: home,
-			Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &artifact.Pushes{Dir: t.TempDir()},
+			Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &store.Pushes{Dir: t.TempDir()},
 		},
 	}
 	i.definitions = &controller.CustomResourceDefinitionReconciler{
@@ -203,7 +203,7 @@ func (i *importer) change(t *testing.T, change func(*v2beta2.OperatorCollection)
 	apiserver.Must(t, i.server.Client.Update(t.Context(), oc, client.FieldOwner("user")))
 }
 
-func (i *importer) id() collection.ID { return collection.ID{Domain: "tests", Name: i.source.name} }
+func (i *importer) id() model.ID { return model.ID{Domain: "tests", Name: i.source.name} }
 
 // reconcile returns the OperatorCollection as it is then.
 func (i *importer) reconcile(t *testing.T) (*v2beta2.OperatorCollection, error) {
@@ -308,7 +308,7 @@ func (i *importer) isStored(t *testing.T, archive string) bool {
 func (i *importer) definition(t *testing.T, kind string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	definition := &apiextensionsv1.CustomResourceDefinition{}
-	err := i.server.Client.Get(t.Context(), client.ObjectKey{Name: strings.ToLower(kind) + "s." + collection.Group}, definition)
+	err := i.server.Client.Get(t.Context(), client.ObjectKey{Name: strings.ToLower(kind) + "s." + model.Group}, definition)
 	apiserver.Must(t, client.IgnoreNotFound(err))
 	if err != nil {
 		return nil
@@ -321,7 +321,7 @@ func (i *importer) resource(t *testing.T, namespace, name string, spec map[strin
 	t.Helper()
 	spec["zosendpoint"] = "lpar1"
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: collection.Group, Version: "v1minor0patch0", Kind: i.source.kind})
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: model.Group, Version: "v1minor0patch0", Kind: i.source.kind})
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	object.SetFinalizers([]string{render.Finalizer})

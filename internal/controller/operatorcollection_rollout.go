@@ -14,11 +14,11 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/rollout"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/install/rollout"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // planUpgrade decides which namespaces may get the installed version. Nothing else decides it: SubOperatorConfigs let a namespace keep its

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/credential"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/metrics"
-	"github.com/collection-operator/collection-operator/internal/replica"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/controller/metrics"
+	"github.com/collection-operator/collection-operator/internal/install/credential"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // ArchiveSource brings the archives of OperatorCollections into the store: downloaded or uploaded, and verified.
@@ -37,11 +37,11 @@ type ArchiveSource struct {
 	// UploadDir is where clients with access to the manager's pod put archives of OperatorCollections without a collectionURL. Folder
 	// watches it; nil ignores them.
 	UploadDir string
-	Folder    *artifact.UploadFolder
+	Folder    *store.UploadFolder
 	// HandOver gives the leader what was copied into the pod of this manager. It may be nil.
 	HandOver *HandOver
 	// Pushes has the archives of the upload endpoint.
-	Pushes *artifact.Pushes
+	Pushes *store.Pushes
 
 	// Workers limits concurrent reconciles that do not download: it bounds memory. Those that do are limited by Downloads.
 	Workers, Downloads budget.Limits

@@ -12,8 +12,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // patchStatus writes the status that follows from the scope and the error of the last step. It is the only place that turns
@@ -86,7 +86,7 @@ func (f *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
 }
 
 // conformance is nil if the collection breaks no rule.
-func conformance(c *collection.Collection) error {
+func conformance(c *model.Collection) error {
 	findings := c.Problems.Findings()
 	if len(findings) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func readyCollection(status *v2beta2.OperatorCollectionStatus) string {
 	return fmt.Sprintf("version %s is imported and installed", status.Collection.Version)
 }
 
-func kinds(c *collection.Collection) []string {
+func kinds(c *model.Collection) []string {
 	var names []string
 	for _, resource := range c.Resources {
 		names = append(names, resource.Kind)

@@ -21,16 +21,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/fetch"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/replica"
-	"github.com/collection-operator/collection-operator/internal/rollout"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/rollout"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // importScope is what the steps of one reconcile share, and what status is computed from.
@@ -38,7 +38,7 @@ type importScope struct {
 	// artifact is the archive that the spec asks for. It is verified and in the store.
 	artifact *v2beta2.Artifact
 	// hold keeps the archive in the store until status names it.
-	hold *artifact.Hold
+	hold *store.Hold
 	// upload is the digest of the archive that the upload endpoint received last, or empty.
 	upload digest.Digest
 	// copied is the archive in the upload folder that is imported, or nil, and replaced the digest of the imported one over which it was
@@ -48,9 +48,9 @@ type importScope struct {
 	// uploadPath is where the archive was uploaded, or empty.
 	uploadPath string
 	// collection is an outline of what the archive holds.
-	collection *collection.Collection
+	collection *model.Collection
 	// loaded is all of it, if the CRDs were planned.
-	loaded *collection.Collection
+	loaded *model.Collection
 	// others are the other OperatorCollections that have it.
 	others []v2beta2.OperatorCollection
 	// definitions are the collection's CRDs.
@@ -226,7 +226,7 @@ func (r *OperatorCollectionReconciler) awaitServed(ctx context.Context, oc *v2be
 }
 
 // missingCRDs names the CRDs of a collection that do not serve its version yet, or belong to one that it replaces.
-func missingCRDs(ctx context.Context, c client.Reader, col *collection.Collection, group string) ([]string, error) {
+func missingCRDs(ctx context.Context, c client.Reader, col *model.Collection, group string) ([]string, error) {
 	var missing []string
 	for _, resource := range col.Resources {
 		name := resource.Plural() + "." + group

@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/preflight"
-	"github.com/collection-operator/collection-operator/internal/status"
-	"github.com/collection-operator/collection-operator/internal/upgrade"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/install/preflight"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // checkUpgrade keeps the version that is imported while custom resources do not fit the one that the spec asks for, unless the spec
@@ -25,7 +25,7 @@ import (
 // of this OperatorCollection work on: others are served by other versions.
 func (r *OperatorCollectionReconciler) checkUpgrade(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	record, id := r.Collections.imported(oc), r.Collections.recordedID(oc)
-	replaces := id == scope.collection.Replaces && id != collection.ID{}
+	replaces := id == scope.collection.Replaces && id != model.ID{}
 	if record == nil || record.artifact.Digest == scope.artifact.Digest || id != scope.collection.ID() && !replaces {
 		return nil
 	}

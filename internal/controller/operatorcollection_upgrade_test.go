@@ -9,10 +9,10 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/preflight"
-	"github.com/collection-operator/collection-operator/internal/upgrade"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/install/preflight"
 )
 
 func TestNamespacesByDigest(t *testing.T) {
@@ -59,7 +59,7 @@ func TestUpgradeWarnings(t *testing.T) {
 
 // What was found when a version was imported is kept until another one is.
 func TestKeepUpgradeWarnings(t *testing.T) {
-	c := &collection.Collection{Version: semver.MustParse("2.0.0")}
+	c := &model.Collection{Version: semver.MustParse("2.0.0")}
 	oc := &v2beta2.OperatorCollection{Status: v2beta2.OperatorCollectionStatus{
 		Artifact: &v2beta2.Artifact{Digest: "now"},
 		Warnings: []string{"something else", "upgrade to version 1.0.0: old", "upgrade to version 2.0.0: text"},

@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -129,7 +129,7 @@ func TestUnusedUploads(t *testing.T) {
 func (i *importer) withFolder(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "suboperator")
-	folder, err := artifact.NewUploadFolder(dir, 1<<20)
+	folder, err := store.NewUploadFolder(dir, 1<<20)
 	apiserver.Must(t, err)
 	i.Source.Folder, i.Source.UploadDir = folder, dir
 	i.change(t, func(oc *v2beta2.OperatorCollection) {

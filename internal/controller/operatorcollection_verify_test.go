@@ -17,9 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
-	"github.com/collection-operator/collection-operator/internal/verify"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/verify"
 )
 
 // signedArchive is an archive whose MANIFEST.json was signed at a time, with a GPG key that is valid for an hour.

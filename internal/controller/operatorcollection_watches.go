@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/instances"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
 )
 
 // installationChanged ignores updates of SubOperatorConfigs that change nothing which the status of their OperatorCollection follows from,
@@ -51,7 +51,7 @@ func (r *OperatorCollectionReconciler) definitionServed() predicate.Predicate {
 }
 
 // awaitsOthers reports whether a CRD of a collection is not established.
-func (r *OperatorCollectionReconciler) awaitsOthers(id collection.ID) bool {
+func (r *OperatorCollectionReconciler) awaitsOthers(id model.ID) bool {
 	// The cache has a state before it is reported.
 	definitions, err := (&instances.Finder{Reader: r.Client}).CRDs(context.Background(), id)
 	return err == nil && slices.ContainsFunc(definitions, func(d apiextensionsv1.CustomResourceDefinition) bool {

@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // OperatorConditionReconciler tells the Operator Lifecycle Manager (OLM) when it may replace the manager, if OLM installed it.

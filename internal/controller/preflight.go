@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/preflight"
-	"github.com/collection-operator/collection-operator/internal/status"
-	"github.com/collection-operator/collection-operator/internal/upgrade"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/preflight"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // preflighter judges living custom resources against another version of their collection.
@@ -28,7 +28,7 @@ type preflighter struct {
 // check judges the custom resources in namespaces in which an archive is installed against a version. Planned are its CRDs by kind; if
 // it is nil, they are written already. What was installed is unknown if its archive cannot be read any more: then the API server's
 // rules alone decide.
-func (p preflighter) check(ctx context.Context, installed digest.Digest, is *collection.Collection, group string,
+func (p preflighter) check(ctx context.Context, installed digest.Digest, is *model.Collection, group string,
 	planned map[string]*apiextensionsv1.CustomResourceDefinition, namespaces []string) (preflight.Report, *upgrade.Judge, error) {
 	was, err := p.collections.Load(installed)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && status.AsError(loadFailure(err)).Reason == v2beta2.ReasonStorageFailed {
@@ -53,13 +53,13 @@ func (p preflighter) check(ctx context.Context, installed digest.Digest, is *col
 }
 
 // definitions are the CRDs of a collection in an API group, and those that it takes over from one that it replaces.
-func (p preflighter) definitions(ctx context.Context, is *collection.Collection, group string) ([]apiextensionsv1.CustomResourceDefinition, error) {
+func (p preflighter) definitions(ctx context.Context, is *model.Collection, group string) ([]apiextensionsv1.CustomResourceDefinition, error) {
 	finder := &instances.Finder{Reader: p.reader}
 	definitions, err := finder.CRDs(ctx, is.ID())
 	if err != nil {
 		return nil, err
 	}
-	if is.Replaces != (collection.ID{}) {
+	if is.Replaces != (model.ID{}) {
 		replaced, err := finder.CRDs(ctx, is.Replaces)
 		if err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (p preflighter) definitions(ctx context.Context, is *collection.Collection,
 }
 
 // takenOver are those CRDs of a replaced collection that another one has kinds for. The others stay as they are.
-func takenOver(replaced []apiextensionsv1.CustomResourceDefinition, by *collection.Collection) []apiextensionsv1.CustomResourceDefinition {
+func takenOver(replaced []apiextensionsv1.CustomResourceDefinition, by *model.Collection) []apiextensionsv1.CustomResourceDefinition {
 	return slices.DeleteFunc(replaced, func(d apiextensionsv1.CustomResourceDefinition) bool {
 		_, has := by.Resource(d.Spec.Names.Kind)
 		return !has

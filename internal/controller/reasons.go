@@ -6,14 +6,14 @@ import (
 	"fmt"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/status"
-	"github.com/collection-operator/collection-operator/internal/verify"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
+	"github.com/collection-operator/collection-operator/internal/source/verify"
 )
 
 // fetchReasons has the reasons of downloads that have one of their own. All others share FetchFailed.
@@ -34,7 +34,7 @@ var fetchReasons = map[fetch.Reason]string{
 
 // storageFailure gives an error of the artifact store its reason.
 func storageFailure(err error) error {
-	if artifact.IsFull(err) {
+	if store.IsFull(err) {
 		return status.Retry(v2beta2.ReasonStorageFull, fmt.Errorf(
 			"the manager's volume for archives is full: enlarge it, or delete OperatorCollections that are not needed; what is installed is unaffected: %w", err))
 	}
@@ -42,7 +42,7 @@ func storageFailure(err error) error {
 }
 
 func fetchFailure(err error) error {
-	if artifact.IsFull(err) {
+	if store.IsFull(err) {
 		return storageFailure(err)
 	}
 	var f *fetch.Error

@@ -14,13 +14,13 @@ import (
 	"testing"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/status"
-	"github.com/collection-operator/collection-operator/internal/verify"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/verify"
 )
 
 // constantsOfType returns the values of all constants of a string type of another package.
@@ -170,7 +170,7 @@ func TestProblemReason(t *testing.T) {
 // A rule that was renamed over there would silently lose its reason here.
 func TestProblemReasonsName(t *testing.T) {
 	refused := map[string]bool{}
-	for _, rule := range slices.Concat(findings.AllRules(), collection.Rules()) {
+	for _, rule := range slices.Concat(findings.AllRules(), model.Rules()) {
 		refused[rule.Name] = rule.Refused
 	}
 	for rule := range problemReasons {

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // A collection takes over the CRDs of another one that it replaces, in the namespace that the other belongs to. A CRD passes once no
@@ -26,16 +26,16 @@ import (
 // OperatorCollection of the new one waits, or, if it had the other one itself, its SubOperatorConfigs remove the operators.
 
 // replacedID is the collection that an OperatorCollection has taken over or waits to take over, or zero.
-func replacedID(oc *v2beta2.OperatorCollection) collection.ID {
+func replacedID(oc *v2beta2.OperatorCollection) model.ID {
 	if oc.Status.Replaces == nil {
-		return collection.ID{}
+		return model.ID{}
 	}
-	return collection.ID{Domain: oc.Status.Replaces.Domain, Name: oc.Status.Replaces.Name}
+	return model.ID{Domain: oc.Status.Replaces.Domain, Name: oc.Status.Replaces.Name}
 }
 
 // replacedReference is the reference to the collection that another one replaces, or nil.
-func replacedReference(c *collection.Collection) *v2beta2.CollectionReference {
-	if c.Replaces == (collection.ID{}) {
+func replacedReference(c *model.Collection) *v2beta2.CollectionReference {
+	if c.Replaces == (model.ID{}) {
 		return nil
 	}
 	return &v2beta2.CollectionReference{Domain: c.Replaces.Domain, Name: c.Replaces.Name}
@@ -49,16 +49,16 @@ func awaitsReplaced(oc *v2beta2.OperatorCollection) bool {
 }
 
 // isSuccessor reports whether an OperatorCollection takes over a collection that belongs to a namespace.
-func isSuccessor(oc *v2beta2.OperatorCollection, replaced collection.ID, namespace string) bool {
-	return oc.Namespace == namespace && oc.DeletionTimestamp == nil && replacedID(oc) == replaced && replaced != collection.ID{} &&
+func isSuccessor(oc *v2beta2.OperatorCollection, replaced model.ID, namespace string) bool {
+	return oc.Namespace == namespace && oc.DeletionTimestamp == nil && replacedID(oc) == replaced && replaced != model.ID{} &&
 		(awaitsReplaced(oc) || importedID(oc) != replaced)
 }
 
 // isInterrupted reports whether an OperatorCollection has waited for the deletion of those with a collection of its namespace, and may do so
 // again: its present error may be over soon, such as one of the server that has its archive.
-func isInterrupted(oc *v2beta2.OperatorCollection, replaced collection.ID) bool {
-	return oc.DeletionTimestamp == nil && replacedID(oc) == replaced && replaced != collection.ID{} && !awaitsReplaced(oc) &&
-		(importedID(oc) == collection.ID{} || importedID(oc) == replaced)
+func isInterrupted(oc *v2beta2.OperatorCollection, replaced model.ID) bool {
+	return oc.DeletionTimestamp == nil && replacedID(oc) == replaced && replaced != model.ID{} && !awaitsReplaced(oc) &&
+		(importedID(oc) == model.ID{} || importedID(oc) == replaced)
 }
 
 // isTakenOver reports whether an OperatorCollection takes over a CRD, or waits to do so.
@@ -81,8 +81,8 @@ func otherHolders(definition *apiextensionsv1.CustomResourceDefinition, all []v2
 
 // waitingSuccessor returns the OperatorCollection of a namespace that waits only for the deletion of those with a collection, which it
 // replaces, or nil.
-func waitingSuccessor(ctx context.Context, reader client.Reader, namespace string, id collection.ID) (*v2beta2.OperatorCollection, error) {
-	if id == (collection.ID{}) {
+func waitingSuccessor(ctx context.Context, reader client.Reader, namespace string, id model.ID) (*v2beta2.OperatorCollection, error) {
+	if id == (model.ID{}) {
 		return nil, nil
 	}
 	return findIn(ctx, reader, namespace, func(oc *v2beta2.OperatorCollection) bool { return isSuccessor(oc, id, namespace) && awaitsReplaced(oc) })
@@ -103,7 +103,7 @@ func findIn(ctx context.Context, reader client.Reader, namespace string, accepts
 
 // awaitInterrupted keeps custom resources from being deleted for an OperatorCollection, whose deletion has begun, while it is not certain
 // that no other one takes them over.
-func awaitInterrupted(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, id collection.ID) error {
+func awaitInterrupted(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, id model.ID) error {
 	other, err := findIn(ctx, reader, oc.Namespace, func(other *v2beta2.OperatorCollection) bool {
 		return other.UID != oc.UID && isInterrupted(other, id)
 	})
@@ -131,7 +131,7 @@ func describeHolders(holders []string, namespace string, all []v2beta2.OperatorC
 // checkReplaced finds out what a collection that replaces another one waits for, and what it does not take over.
 func (r *OperatorCollectionReconciler) checkReplaced(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	c := scope.collection
-	if c.Replaces == (collection.ID{}) {
+	if c.Replaces == (model.ID{}) {
 		return nil
 	}
 	if err := r.describeUnreplaced(ctx, oc, scope); err != nil {

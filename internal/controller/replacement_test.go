@@ -8,9 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func TestHoldersOfAReplacedCollection(t *testing.T) {
@@ -82,7 +82,7 @@ func TestHoldersOfAReplacedCollection(t *testing.T) {
 
 // What was seen to wait for a collection must not lose its custom resources to an error that is over soon.
 func TestInterruptedSuccessors(t *testing.T) {
-	old := collection.ID{Domain: "acme", Name: "old"}
+	old := model.ID{Domain: "acme", Name: "old"}
 	oc := func(imported, reason string, suspended bool) *v2beta2.OperatorCollection {
 		o := &v2beta2.OperatorCollection{}
 		o.Spec.Suspend = suspended
@@ -107,7 +107,7 @@ func TestInterruptedSuccessors(t *testing.T) {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
-	if isInterrupted(&v2beta2.OperatorCollection{}, collection.ID{}) {
+	if isInterrupted(&v2beta2.OperatorCollection{}, model.ID{}) {
 		t.Error("nothing is replaced")
 	}
 }
@@ -116,7 +116,7 @@ func TestInterruptedSuccessors(t *testing.T) {
 func TestTakenOver(t *testing.T) {
 	var things, others apiextensionsv1.CustomResourceDefinition
 	things.Spec.Names.Kind, others.Spec.Names.Kind = "Thing", "Other"
-	got := takenOver([]apiextensionsv1.CustomResourceDefinition{things, others}, &collection.Collection{Resources: []collection.Resource{{Kind: "Thing"}}})
+	got := takenOver([]apiextensionsv1.CustomResourceDefinition{things, others}, &model.Collection{Resources: []model.Resource{{Kind: "Thing"}}})
 	if len(got) != 1 || got[0].Spec.Names.Kind != "Thing" {
 		t.Errorf("got %v", got)
 	}

@@ -28,16 +28,16 @@ import (
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/fetch"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
-	"github.com/collection-operator/collection-operator/internal/grants"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -58,7 +58,7 @@ var environment struct {
 	err    error
 }
 
-func startEnvironment(shared *apiserver.Server, things *collection.Collection) (*grants.Source, error) {
+func startEnvironment(shared *apiserver.Server, things *model.Collection) (*grants.Source, error) {
 	ctx := context.Background() // It ends with the tests.
 	mgr, err := newManager(shared)
 	if err != nil {
@@ -72,7 +72,7 @@ func startEnvironment(shared *apiserver.Server, things *collection.Collection) (
 	if !source.Cache.WaitForCacheSync(ctx) {
 		return nil, errors.New("the cache of grants does not start")
 	}
-	crds, err := render.CRDs(things, collection.Group)
+	crds, err := render.CRDs(things, model.Group)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func startEnvironment(shared *apiserver.Server, things *collection.Collection) (
 func sharedGrants(t *testing.T, shared *apiserver.Server) *grants.Source {
 	t.Helper()
 	environment.Do(func() {
-		store, err := artifact.Open(filepath.Join(t.TempDir(), "things"))
+		store, err := store.Open(filepath.Join(t.TempDir(), "things"))
 		apiserver.Must(t, err)
 		collections := &controller.CollectionCache{Store: store}
 		things, err := collections.Load(storeArchive(t, store, "first"))
@@ -110,7 +110,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	shared := apiserver.Shared(t)
-	store, err := artifact.Open(filepath.Join(t.TempDir(), "artifacts"))
+	store, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
 	collections := &controller.CollectionCache{Store: store}
 	archive := storeArchive(t, store, "first")
@@ -135,12 +135,12 @@ func newRig(t *testing.T) *rig {
 }
 
 // storeArchive stores an archive of the collection that the tests install.
-func storeArchive(t *testing.T, store *artifact.Store, description string) digest.Digest {
+func storeArchive(t *testing.T, store *store.Store, description string) digest.Digest {
 	t.Helper()
 	return putArchive(t, store, source{name: "things", kind: "Thing", version: "1.0.0", description: description}.archive(t))
 }
 
-func putArchive(t *testing.T, store *artifact.Store, content []byte) digest.Digest {
+func putArchive(t *testing.T, store *store.Store, content []byte) digest.Digest {
 	t.Helper()
 	file, err := fetch.Save(bytes.NewReader(content), 1<<20, store.TempDir())
 	apiserver.Must(t, err)
@@ -181,7 +181,7 @@ func (r *rig) importArchive(t *testing.T, archive digest.Digest) {
 	t.Helper()
 	r.oc.Status.Artifact = &v2beta2.Artifact{Digest: archive.String(), Size: 1, Verification: "Skipped", SourceHash: "hash"}
 	r.oc.Status.Collection = &v2beta2.ImportedCollection{
-		Domain: "tests", Name: "things", Version: "1.0.0", APIVersion: collection.Group + "/v1minor0patch0", Kinds: []string{"Thing"},
+		Domain: "tests", Name: "things", Version: "1.0.0", APIVersion: model.Group + "/v1minor0patch0", Kinds: []string{"Thing"},
 	}
 	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.oc))
 }

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/runcount"
+	"github.com/collection-operator/collection-operator/internal/run/runcount"
 )
 
 // countsDelay is the time after which a changed Lease is read, once however often it changed meanwhile.

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/runcount"
+	"github.com/collection-operator/collection-operator/internal/run/runcount"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 

@@ -19,17 +19,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/budget"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
 // SubOperatorConfigReconciler installs the operator of a collection in each namespace that a SubOperatorConfig maps.
@@ -77,7 +77,7 @@ type configScope struct {
 	// suspended is true if oc is suspended: operators are only uninstalled.
 	suspended bool
 	// collection is loaded from oc's archive.
-	collection *collection.Collection
+	collection *model.Collection
 	// mappings of the spec that may be installed.
 	mappings []v2beta2.NamespaceMapping
 	// holds are the reasons why namespaces keep the version that they have.
@@ -173,13 +173,13 @@ func (r *SubOperatorConfigReconciler) resolveNamespaces(ctx context.Context, s *
 		return err
 	}
 	s.mappings, s.problems = agreed, refused
-	if install.RecordedCollection(s.soc) == (collection.ID{}) {
+	if install.RecordedCollection(s.soc) == (model.ID{}) {
 		return nil
 	}
 	return r.withoutConflicts(ctx, s, install.RecordedCollection(s.soc))
 }
 
-func (r *SubOperatorConfigReconciler) withoutConflicts(ctx context.Context, s *configScope, id collection.ID) error {
+func (r *SubOperatorConfigReconciler) withoutConflicts(ctx context.Context, s *configScope, id model.ID) error {
 	free, conflicts, err := r.resolver().WithoutConflicts(ctx, s.soc, id, s.mappings)
 	s.mappings, s.problems = free, append(s.problems, conflicts...)
 	return err

@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // ownedFields are the fields of a SubOperatorConfig that matter for who has taken over a default.
@@ -129,7 +129,7 @@ func (r *SubOperatorConfigReconciler) isUsed(ctx context.Context, soc *v2beta2.S
 		return true, nil
 	}
 	id := install.RecordedCollection(soc)
-	if id == (collection.ID{}) {
+	if id == (model.ID{}) {
 		return false, nil // Nothing was ever installed.
 	}
 	items, err := (&instances.Finder{Reader: r.Reader}).List(ctx, id, namespace)

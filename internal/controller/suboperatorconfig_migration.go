@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 // migrationPage is the number of custom resources that are read at a time.
@@ -71,7 +71,7 @@ func (r *SubOperatorConfigReconciler) countMigrated(ctx context.Context, s *conf
 }
 
 func (r *SubOperatorConfigReconciler) countMigratedOf(
-	ctx context.Context, s *configScope, resource collection.Resource, namespace string, p *migrationProgress,
+	ctx context.Context, s *configScope, resource model.Resource, namespace string, p *migrationProgress,
 ) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(schema.GroupVersionKind{

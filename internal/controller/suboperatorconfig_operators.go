@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 // Watches of what an installation waits for. Nothing of it is polled, so each change that a status may report has to get through.
@@ -73,7 +73,7 @@ func isEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
 // ofDefinition maps a CRD to the SubOperatorConfigs of the OperatorCollections that have its collection.
 func (r *configMapper) ofDefinition(ctx context.Context, object client.Object) []reconcile.Request {
 	id := labelledID(object)
-	if id == (collection.ID{}) {
+	if id == (model.ID{}) {
 		return nil
 	}
 	var requests []reconcile.Request
@@ -90,7 +90,7 @@ func (r *configMapper) ofOperator(ctx context.Context, object client.Object) []r
 		return requests
 	}
 	id := labelledID(object)
-	if id == (collection.ID{}) || object.GetLabels()[operatorsv1alpha1.CopiedLabelKey] != "" {
+	if id == (model.ID{}) || object.GetLabels()[operatorsv1alpha1.CopiedLabelKey] != "" {
 		return nil
 	}
 	return r.requests(ctx, client.MatchingLabels(render.IdentityLabels(id)), client.MatchingFields{indexNamespace: object.GetNamespace()})
@@ -101,7 +101,7 @@ func (r *configMapper) ofPod(ctx context.Context, object client.Object) []reconc
 	id := labelledID(object)
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: id.OperatorName()}
-	if err := r.Get(ctx, key, deployment); id == (collection.ID{}) || err == nil && install.Available(deployment) {
+	if err := r.Get(ctx, key, deployment); id == (model.ID{}) || err == nil && install.Available(deployment) {
 		return nil
 	}
 	return r.ofOperator(ctx, object)

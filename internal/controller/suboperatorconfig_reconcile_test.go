@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -167,7 +167,7 @@ func TestFinalizerWaits(t *testing.T) {
 	r := newRig(t)
 	r.installed(t, r.home)
 	thing := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"zosendpoint": "lpar1"}}}
-	thing.SetGroupVersionKind(schema.GroupVersionKind{Group: collection.Group, Version: "v1minor0patch0", Kind: "Thing"})
+	thing.SetGroupVersionKind(schema.GroupVersionKind{Group: model.Group, Version: "v1minor0patch0", Kind: "Thing"})
 	thing.SetNamespace(r.home)
 	thing.SetName("a")
 	apiserver.Must(t, r.server.Client.Create(t.Context(), thing))

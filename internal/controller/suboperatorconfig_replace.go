@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // uninstallReplaced removes the operators of a collection that the OperatorCollection's present one replaces. The CRDs pass after that,
 // so that no two operators ever serve a kind.
 func (r *SubOperatorConfigReconciler) uninstallReplaced(ctx context.Context, s *configScope) error {
 	replaced := s.collection.Replaces
-	if s.soc.Status.Collection == nil || replaced == (collection.ID{}) || install.RecordedCollection(s.soc) != replaced {
+	if s.soc.Status.Collection == nil || replaced == (model.ID{}) || install.RecordedCollection(s.soc) != replaced {
 		return nil
 	}
 	if err := r.uninstallFormer(ctx, s, r.handOver); err != nil {

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // decideHolds decides which namespaces keep the version that they have.
@@ -96,7 +96,7 @@ func (r *SubOperatorConfigReconciler) setContent(ctx context.Context, s *configS
 }
 
 // asPublished returns a collection with the defaults that its version has in the cluster: playbooks get them.
-func (r *SubOperatorConfigReconciler) asPublished(ctx context.Context, c *collection.Collection, group string) (*collection.Collection, error) {
+func (r *SubOperatorConfigReconciler) asPublished(ctx context.Context, c *model.Collection, group string) (*model.Collection, error) {
 	definitions := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	for _, resource := range c.Resources {
 		name, live := resource.Plural()+"."+group, &apiextensionsv1.CustomResourceDefinition{}

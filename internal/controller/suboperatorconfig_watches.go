@@ -28,13 +28,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 )
 
 // withoutRelists drops the updates of objects that have not changed: after an interruption each watch lists all its objects again.
@@ -147,7 +147,7 @@ func (r *configMapper) ofConflicting(ctx context.Context, object client.Object) 
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "cannot find out whom a change concerns")
 	}
-	if id == (collection.ID{}) {
+	if id == (model.ID{}) {
 		return nil
 	}
 	namespaces := install.Namespaces(soc)

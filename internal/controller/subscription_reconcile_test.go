@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -59,7 +59,7 @@ func (s *subscriptions) add(t *testing.T, name, version string) {
 	}
 	apiserver.Must(t, s.client.Create(t.Context(), oc))
 	oc.Status.Artifact = &v2beta2.Artifact{Digest: digest.FromString(version).String(), Size: 1, Verification: "Skipped", SourceHash: "hash"}
-	oc.Status.Collection = &v2beta2.ImportedCollection{Domain: "tests", Name: s.name, Version: version, APIVersion: collection.Group + "/v1", Kinds: []string{"A"}}
+	oc.Status.Collection = &v2beta2.ImportedCollection{Domain: "tests", Name: s.name, Version: version, APIVersion: model.Group + "/v1", Kinds: []string{"A"}}
 	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionImported, 1, nil, "imported")
 	apiserver.Must(t, s.client.Status().Update(t.Context(), oc))
 }

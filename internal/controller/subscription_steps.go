@@ -18,19 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // provider is an OperatorCollection that provides the package of a Subscription.
 type provider struct {
 	oc *v2beta2.OperatorCollection
 	// collection has domain, name and version only.
-	collection *collection.Collection
+	collection *model.Collection
 	// refused is the reason why no SubOperatorConfig may be created for the Subscription's namespace, or nil.
 	refused error
 }
@@ -85,7 +85,7 @@ func (r *SubscriptionReconciler) providers(ctx context.Context, subscription *op
 
 // importedCollection returns the identity of the collection that an OperatorCollection has imported, or nil if it provides
 // no package.
-func importedCollection(oc *v2beta2.OperatorCollection) *collection.Collection {
+func importedCollection(oc *v2beta2.OperatorCollection) *model.Collection {
 	published := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionPublished)
 	conflict := published != nil && published.Reason == v2beta2.ReasonPackageConflict
 	if oc.DeletionTimestamp != nil || oc.Status.Collection == nil || conflict ||
@@ -96,7 +96,7 @@ func importedCollection(oc *v2beta2.OperatorCollection) *collection.Collection {
 	if err != nil {
 		return nil
 	}
-	return &collection.Collection{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name, Version: version}
+	return &model.Collection{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name, Version: version}
 }
 
 // refusal returns the reason why an OperatorCollection may not be installed in a namespace without the consent of its own,

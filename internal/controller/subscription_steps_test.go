@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 )
 
@@ -20,7 +20,7 @@ func TestPreferredProvider(t *testing.T) {
 	candidate := func(namespace, name, version string, refused error) provider {
 		return provider{
 			oc:         &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}},
-			collection: &collection.Collection{Domain: "a", Name: "b", Version: semver.MustParse(version)},
+			collection: &model.Collection{Domain: "a", Name: "b", Version: semver.MustParse(version)},
 			refused:    refused,
 		}
 	}

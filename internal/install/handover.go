@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
 // annotationLeft marks a Secret of an installation that was removed because another collection replaces its own. It has nothing but
@@ -29,7 +29,7 @@ const annotationLeft = "zoscb.ibm.com/left-for-replacement"
 // isLeftTo reports whether a replaced installation has left an object to those of the namespace of a SubOperatorConfig.
 func isLeftTo(soc *v2beta2.SubOperatorConfig, live client.Object) bool {
 	owner, ok := OwnerOf(live)
-	return ok && live.GetAnnotations()[annotationLeft] != "" && owner.Namespace == soc.Namespace && render.IDOf(live.GetLabels()) != collection.ID{}
+	return ok && live.GetAnnotations()[annotationLeft] != "" && owner.Namespace == soc.Namespace && render.IDOf(live.GetLabels()) != model.ID{}
 }
 
 // endpointsOf refers to the Secret with the endpoints of an installation.
@@ -100,7 +100,7 @@ func lastingOf(secret *corev1.Secret) render.Lasting {
 // mayInherit reports whether the cache has a Secret that a replaced installation may have left: it is there long before the collection that
 // replaces it can be installed.
 func (r *Installer) mayInherit(ctx context.Context, s *scope) bool {
-	if s.Collection.Replaces == (collection.ID{}) {
+	if s.Collection.Replaces == (model.ID{}) {
 		return false
 	}
 	key := client.ObjectKey{Namespace: s.Namespace, Name: render.EndpointsSecretNameOf(s.Collection.Replaces)}
@@ -109,7 +109,7 @@ func (r *Installer) mayInherit(ctx context.Context, s *scope) bool {
 }
 
 func (r *Installer) findLeft(ctx context.Context, s *scope) (render.Lasting, error) {
-	if s.Collection.Replaces == (collection.ID{}) {
+	if s.Collection.Replaces == (model.ID{}) {
 		return render.Lasting{}, nil
 	}
 	name := render.EndpointsSecretNameOf(s.Collection.Replaces)
@@ -131,7 +131,7 @@ func (r *Installer) findLeft(ctx context.Context, s *scope) (render.Lasting, err
 // own; another one may be of a user's Subscription.
 func (r *Installer) checkReplaced(ctx context.Context, s *scope) error {
 	replaced := s.Collection.Replaces
-	if replaced == (collection.ID{}) {
+	if replaced == (model.ID{}) {
 		return nil
 	}
 	key := client.ObjectKey{Namespace: s.Namespace, Name: replaced.OperatorName()}

@@ -7,13 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
 
 func TestWhatReplacedInstallationsLeave(t *testing.T) {
 	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "zos", Name: "soc"}}
-	ours := render.IdentityLabels(collection.ID{Domain: "acme", Name: "things"})
+	ours := render.IdentityLabels(model.ID{Domain: "acme", Name: "things"})
 	for name, test := range map[string]struct {
 		labels      map[string]string
 		annotations map[string]string

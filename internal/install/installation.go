@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // Installation is the desired state of one collection in one namespace.
@@ -28,7 +28,7 @@ type Installation struct {
 	// OperatorCollection is the one that Owner names.
 	OperatorCollection *v2beta2.OperatorCollection
 	Namespace          string
-	Collection         *collection.Collection
+	Collection         *model.Collection
 	// Group is the API group of the collection's kinds.
 	Group string
 	// Digest is that of the collection's archive.
@@ -133,12 +133,12 @@ func RecordedMethod(soc *v2beta2.SubOperatorConfig, namespace string) v2beta2.In
 
 // RecordedCollection returns the identity of the collection that a SubOperatorConfig installs. It is zero before the first
 // installation. Earlier versions recorded it only in labels, which users can change: they count only if something is installed.
-func RecordedCollection(soc *v2beta2.SubOperatorConfig) collection.ID {
+func RecordedCollection(soc *v2beta2.SubOperatorConfig) model.ID {
 	if recorded := soc.Status.Collection; recorded != nil {
-		return collection.ID{Domain: recorded.Domain, Name: recorded.Name}
+		return model.ID{Domain: recorded.Domain, Name: recorded.Name}
 	}
 	if len(soc.Status.Installations)+len(soc.Status.Inventory) == 0 {
-		return collection.ID{}
+		return model.ID{}
 	}
 	return render.IDOf(soc.Labels)
 }
@@ -200,7 +200,7 @@ func OwnedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 			return IsSharedGroup(live)
 		}
 		owner, ok := OwnerOf(live)
-		return ok && render.IDOf(live.GetLabels()) != collection.ID{} && owner == client.ObjectKeyFromObject(soc) || isLeftTo(soc, live)
+		return ok && render.IDOf(live.GetLabels()) != model.ID{} && owner == client.ObjectKeyFromObject(soc) || isLeftTo(soc, live)
 	}
 }
 

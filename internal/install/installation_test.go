@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // installedIn returns a SubOperatorConfig with an operator in namespace a and a partial one in namespace b.
@@ -61,18 +61,18 @@ func TestWhatIsInstalledIsFoundFromStatus(t *testing.T) {
 // Users may change labels, so the recorded collection takes precedence.
 func TestRecordedCollection(t *testing.T) {
 	soc := installedIn()
-	if got := RecordedCollection(soc); got != (collection.ID{Domain: "labelled", Name: "things"}) {
+	if got := RecordedCollection(soc); got != (model.ID{Domain: "labelled", Name: "things"}) {
 		t.Errorf("before it is recorded: %v", got)
 	}
 	soc.Status.Collection = &v2beta2.CollectionReference{Domain: "it", Name: "things"}
-	if got := RecordedCollection(soc); got != (collection.ID{Domain: "it", Name: "things"}) {
+	if got := RecordedCollection(soc); got != (model.ID{Domain: "it", Name: "things"}) {
 		t.Errorf("once it is recorded: %v", got)
 	}
 	labelledOnly := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Labels: soc.Labels}}
-	if got := RecordedCollection(labelledOnly); got != (collection.ID{}) {
+	if got := RecordedCollection(labelledOnly); got != (model.ID{}) {
 		t.Errorf("with nothing but labels: %v", got)
 	}
-	if got := RecordedCollection(&v2beta2.SubOperatorConfig{}); got != (collection.ID{}) {
+	if got := RecordedCollection(&v2beta2.SubOperatorConfig{}); got != (model.ID{}) {
 		t.Errorf("without anything: %v", got)
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
-	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
 // maxKept is the number of names of Secrets that are kept, the first in order. Runs that use others wait for a label.
@@ -82,7 +82,7 @@ func (r *Installer) secretsInUse(ctx context.Context, s *scope, recordKey gate.K
 }
 
 // secretsOf returns the names of the Secrets that a custom resource names, as its next run would get them.
-func secretsOf(c *collection.Collection, kind gate.KindSettings, key gate.Key, item *unstructured.Unstructured) []string {
+func secretsOf(c *model.Collection, kind gate.KindSettings, key gate.Key, item *unstructured.Unstructured) []string {
 	annotations := item.GetAnnotations()
 	id := gate.Identity{Group: item.GroupVersionKind().Group, Kind: item.GetKind(), Namespace: item.GetNamespace(), Name: item.GetName()}
 	last, accepts := key.Verify(id, annotations[gate.AnnotationRecord]), annotations[gate.AnnotationAcceptDefaults] == c.Version.String()

@@ -16,13 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // observe waits until the Deployment runs its current pod template, and that is the planned one. The cache says whether it does not, and
@@ -155,7 +155,7 @@ func Available(deployment *appsv1.Deployment) bool {
 }
 
 // describePods returns what the pods of a Deployment wait for by what the cache has of them, and the reason for the condition.
-func (r *Installer) describePods(ctx context.Context, id collection.ID, deployment *appsv1.Deployment) (reason, message string) {
+func (r *Installer) describePods(ctx context.Context, id model.ID, deployment *appsv1.Deployment) (reason, message string) {
 	pods := &corev1.PodList{}
 	err := r.Cache.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(render.IdentityLabels(id)))
 	if err != nil || len(pods.Items) == 0 {

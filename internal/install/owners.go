@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 // RemoveOwners removes the owner references to a SubOperatorConfig, which earlier versions applied, from the objects of its installations.

@@ -13,12 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
-	"github.com/collection-operator/collection-operator/internal/environment"
-	"github.com/collection-operator/collection-operator/internal/gate"
-	"github.com/collection-operator/collection-operator/internal/grants"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/environment"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // Installer installs and uninstalls collections.
@@ -231,7 +231,7 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 	if err := cmp.Or(s.Blocked, s.unkept); err != nil {
 		return err
 	}
-	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, artifact.URLPath(s.Digest))
+	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, store.URLPath(s.Digest))
 	s.options.Runtime = render.MergeRuntime(&s.options.Runtime, &s.Runtime)
 	s.options.Dependencies, s.options.Endpoints = s.Dependencies, s.Endpoints
 	s.options.PersonalCredentials = s.Owner.Spec.CredentialType == v2beta2.CredentialPersonal

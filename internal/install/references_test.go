@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func TestRefuseReference(t *testing.T) {
@@ -17,7 +17,7 @@ func TestRefuseReference(t *testing.T) {
 	refuse := func(namespace string, exists bool, label string) error {
 		return refuseReference(&scope{Installation: &Installation{
 			Owner: &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "own"}}, Namespace: namespace,
-			Collection: &collection.Collection{Domain: "it", Name: "things"},
+			Collection: &model.Collection{Domain: "it", Name: "things"},
 		}}, ref, exists, label)
 	}
 	for name, label := range map[string]string{"all operators": "true", "this operator": "it-things-operator"} {

@@ -27,23 +27,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/grants"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/direct"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 // things is the collection of all tests. Its kinds are served.
-func things() *collection.Collection {
-	return &collection.Collection{
+func things() *model.Collection {
+	return &model.Collection{
 		Domain: "acme", Name: "things", DisplayName: "Things", Version: semver.MustParse("1.2.0"),
-		Galaxy: collection.Galaxy{Namespace: "acme", Name: "things", Version: "1.2.0"},
-		Resources: []collection.Resource{
-			{Kind: "Thing", DisplayName: "Thing", Playbook: "thing.yml", Finalizer: "gone.yml", Vars: []collection.Var{{Name: "secret", Type: collection.Password}}},
+		Galaxy: model.Galaxy{Namespace: "acme", Name: "things", Version: "1.2.0"},
+		Resources: []model.Resource{
+			{Kind: "Thing", DisplayName: "Thing", Playbook: "thing.yml", Finalizer: "gone.yml", Vars: []model.Var{{Name: "secret", Type: model.Password}}},
 			{Kind: "Simple", DisplayName: "Simple", Playbook: "simple.yml"},
 		},
 	}
@@ -60,7 +60,7 @@ var environment struct {
 
 func startEnvironment(shared *apiserver.Server) (*grants.Source, error) {
 	ctx := context.Background() // It ends with the tests.
-	crds, err := render.CRDs(things(), collection.Group)
+	crds, err := render.CRDs(things(), model.Group)
 	err = errors.Join(err, shared.CreateCRDs(ctx, crds...))
 	mgr, managerErr := ctrl.NewManager(shared.Config, ctrl.Options{Scheme: shared.Scheme, Metrics: server.Options{BindAddress: "0"}})
 	if err := errors.Join(err, managerErr); err != nil {
@@ -102,7 +102,7 @@ type remover struct {
 
 func (o *remover) Available() bool                                    { return o.available }
 func (o *remover) InUse(context.Context, client.Object) (bool, error) { return o.inUse, o.err }
-func (o *remover) RemoveOperator(context.Context, collection.ID, string, apply.Ours) (bool, error) {
+func (o *remover) RemoveOperator(context.Context, model.ID, string, apply.Ours) (bool, error) {
 	o.removed++
 	return o.gone, o.err
 }
@@ -203,7 +203,7 @@ var errAway = errors.New("the API server is away")
 func (r *rig) installation(namespace string) *install.Installation {
 	return &install.Installation{
 		Owner: r.soc, OperatorCollection: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "things"}},
-		Namespace: namespace, Collection: things(), Group: collection.Group, Digest: digest.FromString("things 1.2.0"), Backend: direct.Backend{},
+		Namespace: namespace, Collection: things(), Group: model.Group, Digest: digest.FromString("things 1.2.0"), Backend: direct.Backend{},
 	}
 }
 
@@ -268,7 +268,7 @@ func (r *rig) resource(t *testing.T, kind, name string, spec, is map[string]any)
 	t.Helper()
 	spec["zosendpoint"] = "lpar1"
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: collection.Group, Version: things().APIVersion(), Kind: kind})
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: model.Group, Version: things().APIVersion(), Kind: kind})
 	object.SetNamespace(r.home)
 	object.SetName(name)
 	object.SetFinalizers([]string{render.Finalizer})

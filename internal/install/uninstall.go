@@ -16,16 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/instances"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/mapping"
-	"github.com/collection-operator/collection-operator/internal/podlock"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/podlock"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 // Remover removes objects that OLM created for a Subscription of an installation.
@@ -36,7 +36,7 @@ type Remover interface {
 	InUse(ctx context.Context, live client.Object) (bool, error)
 	// RemoveOperator removes the operator of a collection whose Subscription is deleted, and reports whether the removal is
 	// complete. It keeps the operator if there is a Subscription that ours does not accept.
-	RemoveOperator(ctx context.Context, id collection.ID, namespace string, ours apply.Ours) (gone bool, err error)
+	RemoveOperator(ctx context.Context, id model.ID, namespace string, ours apply.Ours) (gone bool, err error)
 }
 
 // Uninstall removes an installation, from status and inventory alone: neither the OperatorCollection nor the archive need to

@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -293,7 +293,7 @@ func TestHandOver(t *testing.T) {
 
 	// A SubOperatorConfig of another namespace does not get it.
 	successor := r.installation(r.home)
-	successor.Collection.Name, successor.Collection.Replaces = "objects", collection.ID{Domain: "acme", Name: "things"}
+	successor.Collection.Name, successor.Collection.Replaces = "objects", model.ID{Domain: "acme", Name: "things"}
 	stranger, strangers := newRig(t), *successor
 	strangers.Owner = stranger.soc
 	stranger.Reconcile(t.Context(), []*install.Installation{&strangers})
@@ -321,7 +321,7 @@ func TestSuccessorWaitsForTheReplacedOperator(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
 	successor := r.installation(r.home)
-	successor.Collection.Name, successor.Collection.Replaces = "objects", collection.ID{Domain: "acme", Name: "things"}
+	successor.Collection.Name, successor.Collection.Replaces = "objects", model.ID{Domain: "acme", Name: "things"}
 	r.soc.Status.Installations = nil
 	result := r.Reconcile(t.Context(), []*install.Installation{successor})[0]
 	if expectReason(t, result.Err, v2beta2.ReasonReplaced, `waiting until Deployment "`+operator+`"`); result.Applied {

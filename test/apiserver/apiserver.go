@@ -39,6 +39,7 @@ import (
 
 	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/test/project"
 )
 
 // Server is a running API server.
@@ -72,7 +73,7 @@ func Shared(t testing.TB) *Server {
 
 func startShared() (*Server, error) {
 	logf.SetLogger(logr.Discard()) // The library complains if nobody has said where to log.
-	root, err := findRoot()
+	root, err := project.Dir()
 	if err != nil {
 		return nil, err
 	}
@@ -91,20 +92,6 @@ func startShared() (*Server, error) {
 		return nil, err
 	}
 	return s, s.apply(context.Background(), "config/crd/bases/*.yaml")
-}
-
-// findRoot returns the folder of go.mod.
-func findRoot() (string, error) {
-	dir, err := os.Getwd()
-	for ; err == nil; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		if dir == filepath.Dir(dir) {
-			return "", errors.New("no parent folder has a go.mod")
-		}
-	}
-	return "", err
 }
 
 // Namespace makes a namespace with the ServiceAccount default, and returns its name, which no other test has.

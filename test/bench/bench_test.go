@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // What is measured is the same each time, holds as many files as the table says, and becomes objects.

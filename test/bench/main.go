@@ -23,7 +23,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
 )
 
 func main() {

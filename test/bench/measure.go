@@ -11,9 +11,9 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // manifests does with an archive what the manager does: digest, archive, collection, objects. It returns how many
@@ -31,11 +31,11 @@ func manifests(path string) (int, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	files, err := archive.Read(f, archive.DefaultLimits, collection.Keep)
+	files, err := archive.Read(f, archive.DefaultLimits, model.Keep)
 	if err != nil {
 		return 0, err
 	}
-	c, err := collection.Load(files)
+	c, err := model.Load(files)
 	if err != nil {
 		return 0, err
 	}

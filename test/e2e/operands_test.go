@@ -27,7 +27,7 @@ import (
 
 	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/runstatus"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 

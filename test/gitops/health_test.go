@@ -15,11 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const project = "../.."
-
 func projectChecks(t *testing.T) Checks {
 	t.Helper()
-	checks, err := ProjectChecks(project)
+	checks, err := ProjectChecks()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +63,7 @@ func TestHealthOfRecordedObjects(t *testing.T) {
 	checks := projectChecks(t)
 	for name, want := range recorded {
 		t.Run(name, func(t *testing.T) {
-			object, err := Recorded(project, name)
+			object, err := Recorded(name)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +122,7 @@ func TestOneCheckForEachKind(t *testing.T) {
 
 // Flux takes an object without status for one that is current.
 func TestNewObjectsOfTheManagerAreNotReady(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(project, "config", "crd", "bases", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join("../..", "config", "crd", "bases", "*.yaml"))
 	if err != nil || len(files) != 4 {
 		t.Fatal(files, err)
 	}
@@ -191,7 +189,7 @@ func TestChecksThatCannotBeUsedAreFound(t *testing.T) {
 }
 
 func TestDocsShowTheCheck(t *testing.T) {
-	content, err := os.ReadFile(filepath.Join(project, "docs", "gitops.md"))
+	content, err := os.ReadFile("../../docs/gitops.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"github.com/collection-operator/collection-operator/test/project"
 )
 
 // What the integration specs recorded from a live API server, the real manager and the real gate. RECORD_GITOPS=true records anew.
@@ -14,9 +16,9 @@ var (
 	recordings = filepath.Join("test", "gitops", "testdata")
 )
 
-// ProjectChecks returns the checks that the project in a directory ships.
-func ProjectChecks(project string) (Checks, error) {
-	content, err := os.ReadFile(filepath.Join(project, checksFile))
+// ProjectChecks returns the checks that the project ships.
+func ProjectChecks() (Checks, error) {
+	content, err := readFile(checksFile)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +26,8 @@ func ProjectChecks(project string) (Checks, error) {
 }
 
 // Recorded returns an object as it was recorded under a name.
-func Recorded(project, name string) (*unstructured.Unstructured, error) {
-	content, err := os.ReadFile(filepath.Join(project, recordings, name+".yaml"))
+func Recorded(name string) (*unstructured.Unstructured, error) {
+	content, err := readFile(filepath.Join(recordings, name+".yaml"))
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +40,7 @@ func Recorded(project, name string) (*unstructured.Unstructured, error) {
 }
 
 // Record writes an object under a name, without what is different in each run of a spec and says nothing about health.
-func Record(project, name string, object *unstructured.Unstructured) error {
+func Record(name string, object *unstructured.Unstructured) error {
 	object = object.DeepCopy()
 	for _, field := range []string{"managedFields", "uid", "resourceVersion", "annotations", "ownerReferences", "labels"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
@@ -47,5 +49,17 @@ func Record(project, name string, object *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(project, recordings, name+".yaml"), content, 0o644)
+	dir, err := project.Dir()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, recordings, name+".yaml"), content, 0o644)
+}
+
+func readFile(path string) ([]byte, error) {
+	dir, err := project.Dir()
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(dir, path))
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // containers are no archive, or more than one.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // bombs exceed a limit each.

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // sound is the folder of a collection that breaks no rule.

@@ -10,7 +10,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // Archive is one that must be refused.

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/findings"
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 func TestCollectionsDoNotLoad(t *testing.T) {
@@ -82,10 +82,10 @@ type outcome struct {
 }
 
 func outcomeOf(content []byte) outcome {
-	files, err := archive.Read(bytes.NewReader(content), archive.DefaultLimits, collection.Keep)
-	var c *collection.Collection
+	files, err := archive.Read(bytes.NewReader(content), archive.DefaultLimits, model.Keep)
+	var c *model.Collection
 	if err == nil {
-		c, err = collection.Load(files)
+		c, err = model.Load(files)
 	}
 	var refused *archive.Error
 	var problems findings.Problems

@@ -31,8 +31,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/archive"
-	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 	"github.com/collection-operator/collection-operator/test/attack"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 	"github.com/collection-operator/collection-operator/test/hostile"
@@ -605,7 +605,7 @@ var _ = Describe("What listens to pods", attack.Label, func() {
 			Expect(response.Body.Close()).To(Succeed())
 			return response.Status
 		}
-		known := artifact.URLPath(digest.Digest(oc.Status.Artifact.Digest))
+		known := store.URLPath(digest.Digest(oc.Status.Artifact.Digest))
 		Expect(ask(http.MethodGet, known)).To(Equal("200 OK"))
 		for _, row := range []struct{ attack, method, path, status string }{
 			{"list all archives", http.MethodGet, "/artifacts/sha256/", "404 Not Found"},

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/credential"
-	"github.com/collection-operator/collection-operator/internal/endpoint"
+	"github.com/collection-operator/collection-operator/internal/install/credential"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -672,7 +672,7 @@ var _ = Describe("An installation by OLM", Ordered, func() {
 		namespace, s := newNamespace(ctx), newSample()
 		Create(ctx, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "group"},
 			Spec: operatorsv1.OperatorGroupSpec{TargetNamespaces: []string{namespace}}})
-		id := collection.ID{Domain: "a-domain-with-many-letters." + domain, Name: s.name + "-" + strings.Repeat("x", 40)}
+		id := model.ID{Domain: "a-domain-with-many-letters." + domain, Name: s.name + "-" + strings.Repeat("x", 40)}
 		Expect(id.OperatorName()).To(HaveLen(63))
 		oc := newCollection(namespace, "oc", s.renamed(id.Domain, id.Name).pinned())
 		Create(ctx, oc)

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/collection-operator/collection-operator/internal/archive"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -65,7 +65,7 @@ func startHostPod(ctx context.Context, namespace string, s *sample) *hostPod {
 			Expect(os.RemoveAll(folder)).To(Succeed())
 		}
 	})
-	install := exec.CommandContext(ctx, filepath.Join(projectDir(), "internal/engine/install.sh"), root, "--engine-binary", EngineBinary, "--with-operator-sdk-util")
+	install := exec.CommandContext(ctx, filepath.Join(projectDir(), "internal/run/engine/install.sh"), root, "--engine-binary", EngineBinary, "--with-operator-sdk-util")
 	out, err := install.CombinedOutput()
 	Expect(err).NotTo(HaveOccurred(), string(out))
 	p.mount(ctx)
@@ -123,7 +123,7 @@ func (p *hostPod) start(pod *corev1.Pod) {
 		"KUBECONFIG=" + p.root + "/kubeconfig", "ZOSCB_KUBECONFIG=" + p.root + "/kubeconfig",
 		"ZOSCB_TERMINATION_LOG=" + p.root + "/termination-log", "ANSIBLE_LOCAL_TEMP=" + p.root + "/tmp",
 	}
-	defaults, err := os.ReadFile(filepath.Join(projectDir(), "internal/engine/env"))
+	defaults, err := os.ReadFile(filepath.Join(projectDir(), "internal/run/engine/env"))
 	Expect(err).NotTo(HaveOccurred())
 	for line := range strings.Lines(string(defaults)) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && p.local(line) != line {

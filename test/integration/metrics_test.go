@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/runcount"
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/run/runcount"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 

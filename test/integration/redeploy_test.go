@@ -13,7 +13,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/artifact"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -47,7 +47,7 @@ func (s *sample) changed(text string) *sample {
 // download asks a manager for an archive as a pod does that starts.
 func (m *managerProcess) download(ctx context.Context, archive []byte) func(Gomega) int {
 	return func(g Gomega) int {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.artifactAddress+artifact.URLPath(digest.Digest(DigestOf(archive))), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.artifactAddress+store.URLPath(digest.Digest(DigestOf(archive))), nil)
 		g.Expect(err).NotTo(HaveOccurred())
 		response, err := http.DefaultClient.Do(request)
 		g.Expect(err).NotTo(HaveOccurred())

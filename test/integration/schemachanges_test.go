@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/crd"
-	"github.com/collection-operator/collection-operator/internal/preflight"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/upgrade"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
+	"github.com/collection-operator/collection-operator/internal/install/preflight"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 	"github.com/collection-operator/collection-operator/test/schemachanges"
 )
@@ -29,7 +29,7 @@ import (
 // changedKind is a line of the table of schema changes on the API server: the kind Thing of a collection of its own.
 type changedKind struct {
 	schemachanges.Change
-	was, is *collection.Collection
+	was, is *model.Collection
 	// planned is nil for a kind that the new version does not have.
 	live, planned *apiextensionsv1.CustomResourceDefinition
 	judge         *upgrade.Judge
@@ -37,7 +37,7 @@ type changedKind struct {
 }
 
 // thingOf returns the CRD of the kind Thing, or nil.
-func thingOf(c *collection.Collection) *apiextensionsv1.CustomResourceDefinition {
+func thingOf(c *model.Collection) *apiextensionsv1.CustomResourceDefinition {
 	GinkgoHelper()
 	definitions, err := render.CRDs(c, c.Group(true))
 	Expect(err).NotTo(HaveOccurred())
@@ -51,7 +51,7 @@ func thingOf(c *collection.Collection) *apiextensionsv1.CustomResourceDefinition
 
 func (k *changedKind) group() string { return k.was.Group(true) }
 
-func (k *changedKind) instance(c *collection.Collection, namespace, name string, spec schemachanges.Spec) *unstructured.Unstructured {
+func (k *changedKind) instance(c *model.Collection, namespace, name string, spec schemachanges.Spec) *unstructured.Unstructured {
 	full := map[string]any{render.EndpointField: "zos1"}
 	for field, value := range spec {
 		full[field] = value
@@ -108,7 +108,7 @@ func (k *changedKind) judgeResources(ctx context.Context, namespace string) {
 	}
 }
 
-func mustRender(c *collection.Collection) []*apiextensionsv1.CustomResourceDefinition {
+func mustRender(c *model.Collection) []*apiextensionsv1.CustomResourceDefinition {
 	GinkgoHelper()
 	definitions, err := render.CRDs(c, c.Group(true))
 	Expect(err).NotTo(HaveOccurred())

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/servingcert"
-	"github.com/collection-operator/collection-operator/internal/servingcert/keeper"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert"
+	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 

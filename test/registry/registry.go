@@ -18,7 +18,7 @@ import (
 	"strings"
 	"testing/fstest"
 
-	"github.com/collection-operator/collection-operator/internal/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
 )
 
 // The addresses below a registry's own.

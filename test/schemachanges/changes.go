@@ -5,7 +5,7 @@ package schemachanges
 import (
 	"github.com/Masterminds/semver/v3"
 
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 // Verdict is what becomes of an upgrade.
@@ -41,7 +41,7 @@ type Spec map[string]any
 // Change is a line of the table. Was and Is are the variables of the kind Thing; a nil Is is a version without the kind.
 type Change struct {
 	Name    string
-	Was, Is []collection.Var
+	Was, Is []model.Var
 	// Back is true if Is is the older version.
 	Back bool
 
@@ -57,7 +57,7 @@ type Change struct {
 }
 
 // Versions returns the two versions of the collection with a name.
-func (c Change) Versions(name string) (was, is *collection.Collection) {
+func (c Change) Versions(name string) (was, is *model.Collection) {
 	older, newer := "1.0.0", "2.0.0"
 	if c.Back {
 		older, newer = newer, older
@@ -65,48 +65,48 @@ func (c Change) Versions(name string) (was, is *collection.Collection) {
 	return version(name, older, c.Was), version(name, newer, c.Is)
 }
 
-func version(name, number string, vars []collection.Var) *collection.Collection {
-	c := &collection.Collection{
-		Domain: "acme", Name: name, Version: semver.MustParse(number), Galaxy: collection.Galaxy{Namespace: "acme", Name: "things"},
-		Resources: []collection.Resource{{Kind: "Other", DisplayName: "Other", Playbook: "other.yml"}},
+func version(name, number string, vars []model.Var) *model.Collection {
+	c := &model.Collection{
+		Domain: "acme", Name: name, Version: semver.MustParse(number), Galaxy: model.Galaxy{Namespace: "acme", Name: "things"},
+		Resources: []model.Resource{{Kind: "Other", DisplayName: "Other", Playbook: "other.yml"}},
 	}
 	if vars != nil {
-		c.Resources = append(c.Resources, collection.Resource{Kind: "Thing", DisplayName: "Thing", Playbook: "thing.yml", Vars: vars})
+		c.Resources = append(c.Resources, model.Resource{Kind: "Thing", DisplayName: "Thing", Playbook: "thing.yml", Vars: vars})
 	}
 	return c
 }
 
 // edit returns a variable with changes.
-func edit(v collection.Var, edits ...func(*collection.Var)) collection.Var {
+func edit(v model.Var, edits ...func(*model.Var)) model.Var {
 	for _, change := range edits {
 		change(&v)
 	}
 	return v
 }
 
-func text(name string, edits ...func(*collection.Var)) collection.Var {
-	return edit(collection.Var{Name: name, Type: collection.String}, edits...)
+func text(name string, edits ...func(*model.Var)) model.Var {
+	return edit(model.Var{Name: name, Type: model.String}, edits...)
 }
 
-func typed(t collection.VarType) func(*collection.Var) {
-	return func(v *collection.Var) { v.Type = t }
+func typed(t model.VarType) func(*model.Var) {
+	return func(v *model.Var) { v.Type = t }
 }
-func required(v *collection.Var) { v.Required = true }
-func array(v *collection.Var)    { v.Array = true }
-func defaultTo(value any) func(*collection.Var) {
-	return func(v *collection.Var) { v.Default = value }
+func required(v *model.Var) { v.Required = true }
+func array(v *model.Var)    { v.Array = true }
+func defaultTo(value any) func(*model.Var) {
+	return func(v *model.Var) { v.Default = value }
 }
-func options(values ...string) func(*collection.Var) {
-	return func(v *collection.Var) { v.Options = values }
+func options(values ...string) func(*model.Var) {
+	return func(v *model.Var) { v.Options = values }
 }
-func reference(kind string) func(*collection.Var) {
-	return func(v *collection.Var) { v.KindReference = kind }
+func reference(kind string) func(*model.Var) {
+	return func(v *model.Var) { v.KindReference = kind }
 }
-func object(name string, fields []collection.Var, edits ...func(*collection.Var)) collection.Var {
-	return edit(collection.Var{Name: name, Type: collection.Object, Fields: fields}, edits...)
+func object(name string, fields []model.Var, edits ...func(*model.Var)) model.Var {
+	return edit(model.Var{Name: name, Type: model.Object, Fields: fields}, edits...)
 }
-func vars(vars ...collection.Var) []collection.Var {
-	return append([]collection.Var{text("x")}, vars...)
+func vars(vars ...model.Var) []model.Var {
+	return append([]model.Var{text("x")}, vars...)
 }
 
 // All is the table.
@@ -121,7 +121,7 @@ func All() []Change {
 func added() []Change {
 	return []Change{
 		{Name: "nothing", Was: vars(), Is: vars(), None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
-		{Name: "other texts", Was: vars(), Is: []collection.Var{{Name: "x", Type: collection.String, DisplayName: "X", Description: "more"}},
+		{Name: "other texts", Was: vars(), Is: []model.Var{{Name: "x", Type: model.String, DisplayName: "X", Description: "more"}},
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
 		{Name: "optional field added", Was: vars(), Is: vars(text("y")), None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
 		{Name: "optional field with default added", Was: vars(), Is: vars(text("y", defaultTo("b"))),
@@ -130,13 +130,13 @@ func added() []Change {
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "required field with default added", Was: vars(), Is: vars(text("y", required, defaultTo("b"))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
-		{Name: "optional switch added", Was: vars(), Is: vars(text("y", typed(collection.Boolean))),
+		{Name: "optional switch added", Was: vars(), Is: vars(text("y", typed(model.Boolean))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
-		{Name: "required switch added", Was: vars(), Is: vars(text("y", typed(collection.Boolean), required)), None: Warns,
+		{Name: "required switch added", Was: vars(), Is: vars(text("y", typed(model.Boolean), required)), None: Warns,
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
-		{Name: "optional object with a required member added", Was: vars(), Is: vars(object("y", []collection.Var{text("a", required)})),
+		{Name: "optional object with a required member added", Was: vars(), Is: vars(object("y", []model.Var{text("a", required)})),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
-		{Name: "required object added", Was: vars(), Is: vars(object("y", []collection.Var{text("a", required)}, required)), None: Warns,
+		{Name: "required object added", Was: vars(), Is: vars(object("y", []model.Var{text("a", required)}, required)), None: Warns,
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "required array added", Was: vars(), Is: vars(text("y", array, required)), None: Warns,
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
@@ -151,12 +151,12 @@ func requirements() []Change {
 		{Name: "array now required", Was: vars(text("y", array)), Is: vars(text("y", array, required)), None: Warns,
 			Valid: Spec{"y": []any{}}, WithValid: Warns,
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
-		{Name: "object now required", Was: vars(object("y", []collection.Var{text("a", required)})), Is: vars(object("y", []collection.Var{text("a", required)}, required)),
+		{Name: "object now required", Was: vars(object("y", []model.Var{text("a", required)})), Is: vars(object("y", []model.Var{text("a", required)}, required)),
 			None: Warns, Valid: Spec{"y": map[string]any{"a": "b"}}, WithValid: Warns,
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "now required with its default", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y", required, defaultTo("b"))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: GoesAhead},
-		{Name: "switch now required", Was: vars(text("y", typed(collection.Boolean))), Is: vars(text("y", typed(collection.Boolean), required)),
+		{Name: "switch now required", Was: vars(text("y", typed(model.Boolean))), Is: vars(text("y", typed(model.Boolean), required)),
 			None: Warns, Valid: Spec{"y": false}, WithValid: Warns,
 			Broken: Spec{"x": "a"}, Field: "spec.y", Effects: []Effect{Refused, RefusedUntouched}},
 		{Name: "now optional", Was: vars(text("y", required)), Is: vars(text("y")), None: GoesAhead, Valid: Spec{"y": "b"}, WithValid: GoesAhead},
@@ -167,13 +167,13 @@ func defaults() []Change {
 	return []Change{
 		{Name: "required field loses its default", Was: vars(text("y", required, defaultTo("b"))), Is: vars(text("y", required)),
 			None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns},
-		{Name: "required switch was published with false", Was: vars(text("y", typed(collection.Boolean), required, defaultTo(false))), Is: vars(text("y", typed(collection.Boolean), required)),
+		{Name: "required switch was published with false", Was: vars(text("y", typed(model.Boolean), required, defaultTo(false))), Is: vars(text("y", typed(model.Boolean), required)),
 			None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "optional field loses its default, resource has it", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y")),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "optional field loses its default, resource has another value", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y")),
 			None: GoesAhead, Valid: Spec{"y": "c"}, WithValid: GoesAhead},
-		{Name: "other default, resource has the former", Was: vars(text("y", typed(collection.Integer), defaultTo(int64(3)))), Is: vars(text("y", typed(collection.Integer), defaultTo(int64(4)))),
+		{Name: "other default, resource has the former", Was: vars(text("y", typed(model.Integer), defaultTo(int64(3)))), Is: vars(text("y", typed(model.Integer), defaultTo(int64(4)))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "other default, resource has another value", Was: vars(text("y", defaultTo("b"))), Is: vars(text("y", defaultTo("c"))),
 			None: GoesAhead, Valid: Spec{"y": "d"}, WithValid: GoesAhead},
@@ -181,9 +181,9 @@ func defaults() []Change {
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},
 		{Name: "new default, resource sets the field", Was: vars(text("y")), Is: vars(text("y", defaultTo("c"))),
 			None: GoesAhead, Valid: Spec{"y": "a"}, WithValid: GoesAhead},
-		{Name: "switch is on by default", Was: vars(text("y", typed(collection.Boolean))), Is: vars(text("y", typed(collection.Boolean), defaultTo(true))),
+		{Name: "switch is on by default", Was: vars(text("y", typed(model.Boolean))), Is: vars(text("y", typed(model.Boolean), defaultTo(true))),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},
-		{Name: "other default of a member", Was: vars(object("y", []collection.Var{text("a", defaultTo("b"))})), Is: vars(object("y", []collection.Var{text("a", defaultTo("c"))})),
+		{Name: "other default of a member", Was: vars(object("y", []model.Var{text("a", defaultTo("b"))})), Is: vars(object("y", []model.Var{text("a", defaultTo("c"))})),
 			None: GoesAhead, Valid: Spec{"x": "a"}, WithValid: Warns},
 	}
 }
@@ -225,13 +225,13 @@ func removed() []Change {
 			Broken: Spec{"y": "c"}, Field: "spec.y", Effects: []Effect{Ignored}},
 		{Name: "required field removed", Was: vars(text("y", required)), Is: vars(), None: Warns,
 			Broken: Spec{"y": "b"}, Field: "spec.y", Effects: []Effect{Ignored}},
-		{Name: "switch removed", Was: vars(text("y", typed(collection.Boolean))), Is: vars(), None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns,
+		{Name: "switch removed", Was: vars(text("y", typed(model.Boolean))), Is: vars(), None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns,
 			Broken: Spec{"y": true}, Field: "spec.y", Effects: []Effect{Ignored}},
-		{Name: "number removed", Was: vars(text("y", typed(collection.Integer), defaultTo(int64(3)))), Is: vars(), None: Warns, Valid: Spec{"y": int64(3)}, WithValid: Warns,
+		{Name: "number removed", Was: vars(text("y", typed(model.Integer), defaultTo(int64(3)))), Is: vars(), None: Warns, Valid: Spec{"y": int64(3)}, WithValid: Warns,
 			Broken: Spec{"y": int64(0)}, Field: "spec.y", Effects: []Effect{Ignored}},
 		{Name: "array removed", Was: vars(text("y", array)), Is: vars(), None: Warns, Valid: Spec{"y": []any{}}, WithValid: Warns,
 			Broken: Spec{"y": []any{"a"}}, Field: "spec.y", Effects: []Effect{Ignored}},
-		{Name: "object removed", Was: vars(object("y", []collection.Var{text("a", defaultTo("b"))})), Is: vars(), None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns,
+		{Name: "object removed", Was: vars(object("y", []model.Var{text("a", defaultTo("b"))})), Is: vars(), None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns,
 			Broken: Spec{"y": map[string]any{"a": "c"}}, Field: "spec.y", Effects: []Effect{Ignored}},
 		{Name: "field renamed", Was: vars(text("y")), Is: vars(text("z")), None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns,
 			Broken: Spec{"y": "b"}, Field: "spec.y", Effects: []Effect{Ignored}},
@@ -247,8 +247,8 @@ func removed() []Change {
 }
 
 func members() []Change {
-	one := func(fields ...collection.Var) []collection.Var { return vars(object("y", fields)) }
-	many := func(fields ...collection.Var) []collection.Var { return vars(object("y", fields, array)) }
+	one := func(fields ...model.Var) []model.Var { return vars(object("y", fields)) }
+	many := func(fields ...model.Var) []model.Var { return vars(object("y", fields, array)) }
 	return []Change{
 		{Name: "optional member added", Was: one(text("a")), Is: one(text("a"), text("b")), None: GoesAhead,
 			Valid: Spec{"y": map[string]any{"a": "c"}}, WithValid: GoesAhead},
@@ -278,28 +278,28 @@ func members() []Change {
 }
 
 func types() []Change {
-	change := func(name string, was, is collection.Var) Change {
+	change := func(name string, was, is model.Var) Change {
 		return Change{Name: name, Was: vars(was), Is: vars(is), None: Conflict}
 	}
 	return []Change{
-		change("text becomes a number", text("y"), text("y", typed(collection.Integer))),
-		change("integer becomes a number", text("y", typed(collection.Integer)), text("y", typed(collection.Number))),
+		change("text becomes a number", text("y"), text("y", typed(model.Integer))),
+		change("integer becomes a number", text("y", typed(model.Integer)), text("y", typed(model.Number))),
 		change("text becomes an array", text("y"), text("y", array)),
-		change("text becomes a switch", text("y"), text("y", typed(collection.Boolean))),
-		change("object becomes a text", object("y", []collection.Var{text("a")}), text("y")),
-		change("object becomes an array", object("y", []collection.Var{text("a")}), object("y", []collection.Var{text("a")}, array)),
-		change("type of a member", object("y", []collection.Var{text("a")}), object("y", []collection.Var{text("a", typed(collection.Number))})),
-		change("type of elements", text("y", array), text("y", array, typed(collection.Integer))),
+		change("text becomes a switch", text("y"), text("y", typed(model.Boolean))),
+		change("object becomes a text", object("y", []model.Var{text("a")}), text("y")),
+		change("object becomes an array", object("y", []model.Var{text("a")}), object("y", []model.Var{text("a")}, array)),
+		change("type of a member", object("y", []model.Var{text("a")}), object("y", []model.Var{text("a", typed(model.Number))})),
+		change("type of elements", text("y", array), text("y", array, typed(model.Integer))),
 	}
 }
 
 func meanings() []Change {
-	change := func(name string, was, is collection.Var) Change {
+	change := func(name string, was, is model.Var) Change {
 		return Change{Name: name, Was: vars(was), Is: vars(is), None: Warns, Valid: Spec{"x": "a"}, WithValid: Warns,
 			Broken: Spec{"y": "b"}, Field: "spec.y", Effects: []Effect{MeaningChanged}}
 	}
-	password := typed(collection.Password)
-	member := change("member becomes a password", object("y", []collection.Var{text("a")}), object("y", []collection.Var{text("a", password)}))
+	password := typed(model.Password)
+	member := change("member becomes a password", object("y", []model.Var{text("a")}), object("y", []model.Var{text("a", password)}))
 	member.Broken, member.Field = Spec{"y": map[string]any{"a": "b"}}, "spec.y.a"
 	elements := change("reference of elements", text("y", array, reference("Thing")), text("y", array, reference("Other")))
 	elements.Broken = Spec{"y": []any{"b"}}

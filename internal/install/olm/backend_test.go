@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 const runtimeImage = "runtime:1"
@@ -27,7 +27,7 @@ func plan(change func(*state), options render.InstallationOptions) (*install.Pla
 func planIn(cluster *Cluster, change func(*state), options render.InstallationOptions) (*install.Plan, error) {
 	s := olmState(change)
 	backend := &Backend{state: s, cluster: cluster, image: runtimeImage}
-	c := &collection.Collection{Domain: "it", Name: "things", Version: semver.MustParse("2.0.0")}
+	c := &model.Collection{Domain: "it", Name: "things", Version: semver.MustParse("2.0.0")}
 	soc := &v2beta2.SubOperatorConfig{Status: v2beta2.SubOperatorConfigStatus{
 		Installations: []v2beta2.InstallationStatus{{Namespace: "ns", Digest: "sha256:old", Install: v2beta2.InstallOLM}},
 	}}

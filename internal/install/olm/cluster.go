@@ -29,7 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
-	"github.com/collection-operator/collection-operator/internal/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 )
 
 const (

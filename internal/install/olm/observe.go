@@ -11,11 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/printable"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // maxTextBytes is the maximum length of a text of OLM in a message.
@@ -27,7 +27,7 @@ const reasonConstraintsNotSatisfiable = "ConstraintsNotSatisfiable"
 
 // progress returns what OLM still has to do before the collection's version runs, or nil once only the Deployment is left to
 // check. It decides by fields of OLM's API. Texts of OLM are copied into messages, never parsed.
-func (s *state) progress(c *collection.Collection) error {
+func (s *state) progress(c *model.Collection) error {
 	csv := s.csv(c.CSVName())
 	switch {
 	case s.subscription == nil:
@@ -120,7 +120,7 @@ func (s *state) unhealthyCatalogs() string {
 
 // versionProblem returns an error if another version is installed and OLM will not replace it: OLM only upgrades, along the
 // channel of the Subscription.
-func (s *state) versionProblem(c *collection.Collection) error {
+func (s *state) versionProblem(c *model.Collection) error {
 	installed := s.csv(s.installedCSV())
 	if installed == nil || installed.Name == c.CSVName() {
 		return nil
@@ -212,7 +212,7 @@ func normalized(text string) string {
 
 // contentWarnings warns if the installed ClusterServiceVersion was rendered from another archive or for another image than
 // the current ones: OLM does not update a ClusterServiceVersion whose name is unchanged.
-func (s *state) contentWarnings(c *collection.Collection, digest, image string) []string {
+func (s *state) contentWarnings(c *model.Collection, digest, image string) []string {
 	csv := s.csv(c.CSVName())
 	if csv == nil {
 		return nil

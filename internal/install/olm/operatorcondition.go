@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // ConditionVariable is the environment variable with which OLM tells an operator the name of its OperatorCondition. That is in the

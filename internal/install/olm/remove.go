@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/render"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 // Remover implements [install.Remover].
@@ -32,7 +32,7 @@ func (r *Remover) Available() bool { return r.Cluster.Available() }
 
 // RemoveOperator removes what OLM created for a deleted Subscription: its ClusterServiceVersions, which OLM keeps, and what
 // the garbage collector removes after these.
-func (r *Remover) RemoveOperator(ctx context.Context, id collection.ID, namespace string, ours apply.Ours) (gone bool, err error) {
+func (r *Remover) RemoveOperator(ctx context.Context, id model.ID, namespace string, ours apply.Ours) (gone bool, err error) {
 	subscriptions := &operatorsv1alpha1.SubscriptionList{}
 	if err := list(ctx, r.Reader, subscriptions, client.InNamespace(namespace)); err != nil {
 		return false, fmt.Errorf("listing Subscriptions in namespace %q: %w", namespace, err)
@@ -63,7 +63,7 @@ func (r *Remover) RemoveOperator(ctx context.Context, id collection.ID, namespac
 }
 
 // podsAreGone reports whether no Deployment and no pod of a collection is left in a namespace.
-func (r *Remover) podsAreGone(ctx context.Context, id collection.ID, namespace string) (bool, error) {
+func (r *Remover) podsAreGone(ctx context.Context, id model.ID, namespace string) (bool, error) {
 	deployments, pods := &appsv1.DeploymentList{}, &corev1.PodList{}
 	for _, each := range []client.ObjectList{deployments, pods} {
 		if err := r.Reader.List(ctx, each, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(id)), client.Limit(listLimit)); err != nil {

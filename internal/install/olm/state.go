@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // listLimit is the maximum number of objects of a kind that are read from one namespace.
@@ -112,7 +112,7 @@ func (s *state) goesBack(i *install.Installation) bool {
 
 // newerCSV returns the ClusterServiceVersion that OLM has installed for the Subscription, or is installing if there was none before, if
 // it is newer than the requested version, or nil. OLM does not go back.
-func (s *state) newerCSV(c *collection.Collection) *operatorsv1alpha1.ClusterServiceVersion {
+func (s *state) newerCSV(c *model.Collection) *operatorsv1alpha1.ClusterServiceVersion {
 	if s.subscription == nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (c *Cluster) listGroups(ctx context.Context, namespace string) ([]operators
 }
 
 // listCSVs returns the ClusterServiceVersions of a collection in a namespace, without copies of those in other namespaces.
-func listCSVs(ctx context.Context, reader client.Reader, id collection.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+func listCSVs(ctx context.Context, reader client.Reader, id model.ID, namespace string) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
 	if err := list(ctx, reader, csvs, client.InNamespace(namespace), client.MatchingLabels(render.IdentityLabels(id))); err != nil {
 		return nil, fmt.Errorf("listing ClusterServiceVersions in namespace %q: %w", namespace, err)

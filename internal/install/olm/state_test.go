@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func TestMethodIsDecidedOnce(t *testing.T) {
@@ -159,7 +159,7 @@ func testCSV(name, version string, phase operatorsv1alpha1.ClusterServiceVersion
 }
 
 func TestProgressInOLM(t *testing.T) {
-	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
+	c := &model.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
 	wanted := c.CSVName()
 	condition := func(kind operatorsv1alpha1.SubscriptionConditionType, message string) func(*state) {
 		return func(s *state) {
@@ -291,7 +291,7 @@ func TestReady(t *testing.T) {
 }
 
 func TestGoesBack(t *testing.T) {
-	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
+	c := &model.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
 	has := func(version string) func(*state, *v2beta2.SubOperatorConfig) {
 		return func(s *state, _ *v2beta2.SubOperatorConfig) {
 			s.subscription.Status.InstalledCSV = "csv"
@@ -363,7 +363,7 @@ func TestMissingRequirements(t *testing.T) {
 }
 
 func TestContentWarnings(t *testing.T) {
-	c := &collection.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
+	c := &model.Collection{Domain: "acme", Name: "things", Version: semver.MustParse("1.0.0")}
 	csv := testCSV(c.CSVName(), "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded, "")
 	csv.Annotations = map[string]string{render.AnnotationArchiveDigest: "sha256:a"}
 	withOperator(&csv, corev1.EnvVar{Name: "ZOSCB_SETTINGS"})

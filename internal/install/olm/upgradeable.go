@@ -11,11 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/apply"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/render"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // reasonVersionPinned signals in an OperatorCondition that an OperatorCollection determines the version.
@@ -91,7 +91,7 @@ type upgradeGate struct {
 	// soc and oc describe the objects that request the version, for messages.
 	soc, oc string
 	// collection is the requested version.
-	collection *collection.Collection
+	collection *model.Collection
 	// follows is true if the Subscription's channel ends with that version.
 	follows bool
 	// csvs are the ClusterServiceVersions of the collection.

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
-	"github.com/collection-operator/collection-operator/internal/intervals"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 func csvOf(t *testing.T, version, replaces string) operatorsv1alpha1.ClusterServiceVersion {
@@ -57,7 +57,7 @@ func TestUpgradeGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := upgradeGate{
-				soc: "SOC", oc: "OC", collection: &collection.Collection{Version: semver.MustParse(test.wanted)},
+				soc: "SOC", oc: "OC", collection: &model.Collection{Version: semver.MustParse(test.wanted)},
 				follows: test.follows, refused: test.refused, applied: test.applied,
 				csvs: []operatorsv1alpha1.ClusterServiceVersion{csvOf(t, one, "")},
 			}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
-	"github.com/collection-operator/collection-operator/internal/apply"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // fill returns the object with the content of its source, or nil if the cluster has no such kind: Routes are those of OpenShift. Tokens

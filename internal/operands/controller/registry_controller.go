@@ -19,7 +19,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // RegistryReconciler reports in an OperandRegistry, and in its OperandConfig and OperandBindInfos, what is requested of them.

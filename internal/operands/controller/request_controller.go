@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
-	"github.com/collection-operator/collection-operator/internal/fairqueue"
-	"github.com/collection-operator/collection-operator/internal/intervals"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
-	"github.com/collection-operator/collection-operator/internal/status"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/pace"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // FieldOwner is the field manager of all that is created for OperandRequests.
@@ -39,7 +39,7 @@ type RequestReconciler struct {
 	GlobalNamespace string
 
 	watcher *watcher
-	costs   fairqueue.Costs
+	costs   pace.Costs
 }
 
 // Reconcile implements [reconcile.Reconciler].

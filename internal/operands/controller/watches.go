@@ -19,8 +19,8 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/fairqueue"
 	"github.com/collection-operator/collection-operator/internal/operands/plan"
+	"github.com/collection-operator/collection-operator/internal/platform/pace"
 )
 
 // SetupWithManager registers the controller.
@@ -35,7 +35,7 @@ func (r *RequestReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
-			NewQueue:                fairqueue.New(&r.costs, func(request reconcile.Request) string { return request.Namespace }),
+			NewQueue:                pace.New(&r.costs, func(request reconcile.Request) string { return request.Namespace }),
 			// The delays of one request do not concern others.
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, time.Minute),
 		}).

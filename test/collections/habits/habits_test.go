@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/collection-operator/collection-operator/internal/lint"
+	"github.com/collection-operator/collection-operator/internal/author/lint"
 )
 
 // Ansible Galaxy has underscores where names in Kubernetes have hyphens. The only habit that deserves a warning is that

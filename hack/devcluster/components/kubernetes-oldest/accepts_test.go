@@ -33,7 +33,7 @@ import (
 const repository = "../../../.."
 
 // folders hold what is applied, and what the manager makes of collections.
-var folders = []string{"config", "internal/render/testdata/golden"}
+var folders = []string{"config", "internal/collection/render/testdata/golden"}
 
 // The kinds whose rules are checked.
 var (

@@ -1,0 +1,19 @@
+package playbook
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/collection-operator/collection-operator/internal/collection/findings/rulecase"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// The page of the rules shows cases of this package.
+func TestRuleExamples(t *testing.T) {
+	var cases []rulecase.Case
+	for _, c := range playbookCases {
+		cases = append(cases, rulecase.Case{Rule: c.rule, Files: c.files, Broken: len(c.want) > 0, Problems: problemsOf(t, c.fsys())})
+	}
+	rulecase.CheckGolden(t, *update, rulecase.Examples(sound, cases))
+}

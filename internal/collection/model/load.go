@@ -1,0 +1,288 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+)
+
+// The files that make a collection. An archive holds a MANIFEST.json, an author's folder a galaxy.yml.
+const (
+	ManifestFile = "MANIFEST.json"
+	FilesFile    = "FILES.json"
+	GalaxyFile   = "galaxy.yml"
+
+	runtimeFile       = "meta/runtime.yml"
+	ansibleConfigFile = "ansible.cfg"
+)
+
+var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
+
+// ConfigFiles returns the names that an operator-config may have at the root of a collection, which has one of them.
+func ConfigFiles() []string { return slices.Clone(configFiles) }
+
+// Keep says which files of an archive [Load] reads. Of all others it only needs to know that they exist, and their
+// checksums. It is for [archive.Read].
+func Keep(name string, _ int64) bool {
+	return name == ManifestFile || name == FilesFile || name == GalaxyFile || name == runtimeFile ||
+		slices.Contains(configFiles, name) || slices.Contains(requirementsFiles, name) || path.Base(name) == pythonFile
+}
+
+// maxFileBytes bounds each file that Load reads into memory, but FILES.json.
+const maxFileBytes = 4 << 20
+
+// maxConfigBytes bounds the operator-config, which is read again whenever the collection is not in memory: many large ones would
+// delay others. Those of published collections have at most some hundred KiB, icons included.
+const maxConfigBytes = 1 << 20
+
+// Load reads the collection whose root is fsys: an unpacked archive or an author's folder. It sees all of a folder, also
+// what is left out of the archive that is built from it.
+//
+// It checks every rule of [Rules]. If the collection breaks one that the cluster refuses, the error is of type
+// [Problems] and holds all that is wrong at once. Other problems do not keep it from loading: what does not
+// fit is left out of the model, and Problems of the collection says so. Any other error means that fsys could not be
+// read, and trying again may help.
+func Load(fsys fs.FS) (*Collection, error) {
+	c, problems, err := Read(fsys)
+	if err != nil {
+		return nil, err
+	}
+	if len(problems.Refused()) > 0 {
+		return nil, problems
+	}
+	c.Problems = problems
+	return c, nil
+}
+
+// Read is Load for a check that reports everything at once: it also returns a collection that the cluster refuses, without
+// what is wrong, and its problems apart.
+func Read(fsys fs.FS) (*Collection, findings.Problems, error) {
+	l := newLoader(fsys)
+	c, err := l.load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the collection: %w", err)
+	}
+	l.Problems.Sort()
+	return c, l.Problems, nil
+}
+
+func newLoader(fsys fs.FS) *loader { return &loader{Reporter: findings.NewReporter(), fsys: fsys} }
+
+// loader is one Load under way.
+type loader struct {
+	*findings.Reporter
+	fsys fs.FS
+	// configFile is the name of the operator-config, galaxySource that of the file with the Galaxy metadata.
+	configFile, galaxySource string
+	// manifest is MANIFEST.json, if that is the file with the Galaxy metadata.
+	manifest manifest
+	// filesChecksum is what MANIFEST.json says of FILES.json.
+	filesChecksum string
+}
+
+func (l *loader) load() (*Collection, error) {
+	c := &Collection{}
+	steps := []func(*Collection) error{
+		l.readGalaxy, l.checkFiles, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements,
+		l.checkPlaybooks, l.checkMigrationPlaybook, l.checkAnsibleConfig,
+	}
+	for _, step := range steps {
+		if err := step(c); err != nil {
+			return nil, err
+		}
+	}
+	for _, check := range checks {
+		check(l, c)
+	}
+	return c, nil
+}
+
+func (l *loader) readConfig(c *Collection) error {
+	var found []string
+	for _, name := range configFiles {
+		exists, err := l.exists(name)
+		if err != nil {
+			return err
+		}
+		if exists {
+			found = append(found, name)
+		}
+	}
+	l.configFile = configFiles[0]
+	switch len(found) {
+	case 0:
+		l.ReportFile(l.configFile, ruleMissingConfig, "the collection has neither %s at its root; is it an operator collection?", strings.Join(configFiles, " nor "))
+		return nil
+	case 2:
+		l.ReportFile(l.configFile, ruleDuplicateConfig, "the collection has both %s; keep one", strings.Join(configFiles, " and "))
+		return nil
+	}
+	l.configFile = found[0]
+	content, err := l.readAtMost(l.configFile, maxConfigBytes)
+	if err != nil || content == nil {
+		return err
+	}
+	if doc, ok := l.ParseDocument(l.configFile, content); ok {
+		l.readOperatorConfig(c, doc, content)
+	}
+	return nil
+}
+
+// read returns the content of a file; nil if it is too large or not a file, which is reported.
+// readOptional is readAtMost for a file that may be missing.
+func (l *loader) readOptional(name string) (content []byte, exists bool, err error) {
+	if exists, err = l.exists(name); err == nil && exists {
+		content, err = l.readAtMost(name, maxFileBytes)
+	}
+	return content, exists, err
+}
+
+func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
+	f, err := l.fsys.Open(name)
+	if errors.Is(err, archive.ErrNotKept) {
+		l.ReportFile(name, ruleFile, "is a link to a file of another name; replace it by the file")
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		l.ReportFile(name, ruleFile, "is not a regular file")
+		return nil, nil
+	}
+	content, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(content)) > limit {
+		l.ReportFile(name, ruleFile, "is larger than %d MiB", limit>>20)
+		return nil, nil
+	}
+	return content, nil
+}
+
+func (l *loader) exists(name string) (bool, error) {
+	_, err := fs.Stat(l.fsys, name)
+	if err == nil {
+		return true, nil
+	}
+	if IsAbsent(err) {
+		return false, nil
+	}
+	return false, err
+}
+
+// checkPlaybooks reports playbooks that the collection does not hold.
+func (l *loader) checkPlaybooks(c *Collection) error {
+	for i, r := range c.Resources {
+		for _, playbook := range []struct {
+			key, name string
+			rule      findings.Rule
+		}{
+			{"playbook", r.Playbook, ruleMissingPlaybook},
+			{"finalizer", r.Finalizer, ruleMissingFinalizer},
+		} {
+			if playbook.name == "" {
+				continue
+			}
+			at := l.At(l.configFile, fmt.Sprintf("resources[%d].%s", i, playbook.key))
+			info, err := fs.Stat(l.fsys, playbook.name)
+			switch {
+			case IsAbsent(err):
+				at.ReportFix(l.sameName(playbook.name), playbook.rule, "the collection holds no file %s", findings.Quote(playbook.name))
+			case err != nil:
+				return err
+			case !info.Mode().IsRegular():
+				at.Report(playbook.rule, "%s is not a file", findings.Quote(playbook.name))
+			}
+		}
+	}
+	return nil
+}
+
+// sameName is the only file whose name differs from that of a missing one in capitals or the ending .yml or .yaml alone, or "".
+func (l *loader) sameName(name string) string {
+	bare := func(name string) string {
+		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".yml"), ".yaml")
+	}
+	entries, err := fs.ReadDir(l.fsys, path.Dir(name))
+	if err != nil || len(entries) > maxListed {
+		return ""
+	}
+	found := ""
+	for _, entry := range entries {
+		ending := path.Ext(entry.Name())
+		if !entry.Type().IsRegular() || ending != ".yml" && ending != ".yaml" || bare(entry.Name()) != bare(path.Base(name)) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = path.Join(path.Dir(name), entry.Name())
+	}
+	return found
+}
+
+// maxListed bounds the folders in which another file is looked for.
+const maxListed = 1000
+
+// checkMigrationPlaybook ignores a migration playbook that the collection does not hold.
+func (l *loader) checkMigrationPlaybook(c *Collection) error {
+	if c.MigrationPlaybook == "" {
+		return nil
+	}
+	info, err := fs.Stat(l.fsys, c.MigrationPlaybook)
+	if err != nil && !IsAbsent(err) {
+		return err
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		l.At(l.configFile, "migrationPlaybook").Report(ruleMigrationPlaybook, "the collection holds no file %s: it is ignored", findings.Quote(c.MigrationPlaybook))
+		c.MigrationPlaybook = ""
+	}
+	return nil
+}
+
+// checkAnsibleConfig reports settings of Ansible that the author's machine honours and the runtime may not.
+func (l *loader) checkAnsibleConfig(*Collection) error {
+	exists, err := l.exists(ansibleConfigFile)
+	if exists {
+		l.ReportFile(ansibleConfigFile, ruleAnsibleConfig, "settings of Ansible do not belong into a collection; remove the file or add it to build_ignore")
+	}
+	return err
+}
+
+// IsAbsent reports whether an error means that a file cannot be there: it does not exist, its path leads through a file or
+// in a circle of links, or its name is impossible.
+func IsAbsent(err error) bool {
+	absent := []error{fs.ErrNotExist, fs.ErrInvalid, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP}
+	return slices.ContainsFunc(absent, func(target error) bool { return errors.Is(err, target) })
+}
+
+// playbookPath cleans the path of a playbook and says what is wrong with it, "" for nothing.
+func playbookPath(p string) (clean, problem string) {
+	clean = path.Clean(p)
+	switch {
+	case strings.HasPrefix(p, "/"):
+		return "", "must be relative to the collection's root, without a leading /"
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", "must not lead out of the collection"
+	case clean == "." || strings.HasSuffix(p, "/"):
+		return "", "must name a file"
+	case strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`{}\`, r) }):
+		return "", `must not hold control characters, braces or backslashes`
+	}
+	return clean, ""
+}

@@ -1,0 +1,138 @@
+package runstatus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
+)
+
+// summary is what the phase, the message and our own conditions say.
+type summary struct {
+	phase   Phase
+	message string
+	ready   bool
+	// stalled is true if the playbook does not run again by itself although it failed.
+	stalled bool
+}
+
+func summaryOfStart(r Resource, run Run) summary {
+	s := summary{phase: PhaseRunning, message: "the playbook is running"}
+	if run.Reason == gate.ReasonMigrate {
+		s.message = "the migration playbook is running"
+	}
+	if r.Deleting || run.Event == gate.EventDelete {
+		s = summary{phase: PhaseDeleting, message: "the delete playbook is running"}
+	}
+	if run.Attempt > 1 {
+		s.message += fmt.Sprintf(" (%s)", attempt(r, run))
+	}
+	return s
+}
+
+// summaryOfEnd says what a run did, and what has changed since.
+func summaryOfEnd(r Resource, run Run, changed []gate.Trigger) summary {
+	switch {
+	case r.Deleting && run.Event != gate.EventDelete:
+		return summary{phase: PhaseDeleting, message: "the resource is being deleted"}
+	case !run.Outcome.Succeeded():
+		return summaryOfFailure(r, run)
+	case run.Outcome == gate.OutcomeRequeued:
+		s := summary{phase: PhaseWaiting, message: "the playbook asked to run again"}
+		if run.Event == gate.EventDelete {
+			s = summary{phase: PhaseDeleting, message: "the delete playbook asked to run again"}
+		}
+		if run.RunAgainAt != nil {
+			s.message += " at " + text(run.RunAgainAt.Time)
+		}
+		return s
+	case run.Event == gate.EventDelete:
+		return summary{phase: PhaseDeleting, message: "the delete playbook ended successfully"}
+	case len(changed) > 0:
+		return summary{
+			phase: PhaseOutdated, message: outdatedMessage(r, run, changed), ready: !slices.Contains(changed, gate.TriggerSpec),
+		}
+	}
+	s := summary{phase: PhaseSucceeded, message: "the playbook ended successfully", ready: true}
+	if run.Reason == gate.ReasonMigrate {
+		s.message = "the migration playbook ended successfully"
+	}
+	return s
+}
+
+func summaryOfFailure(r Resource, run Run) summary {
+	s := summary{phase: PhaseFailed, stalled: run.NextRetry == nil && run.Outcome != gate.OutcomeUnreachable}
+	next := "it is not tried again until the resource is changed or a run is requested: " + rerunCommand(r)
+	switch {
+	case run.Outcome.AwaitsEndpoint():
+		next = run.NextAfterEndpoint()
+	case run.NextRetry != nil:
+		next = fmt.Sprintf("%s, the next one at %s", attempt(r, run), text(run.NextRetry.Time))
+	case run.Attempt > 1:
+		next = attempt(r, run) + ", " + next
+	}
+	next = "; " + next
+	failure := strings.ReplaceAll(failureMessage(run), "\n", "; ")
+	if run.Reason == gate.ReasonMigrate {
+		failure = "migration: " + failure
+	}
+	s.message = printable.Cut(failure, maxMessage-len(next)) + next
+	return s
+}
+
+// NextAfterEndpoint says when a run is repeated whose outcome is Unreachable or Refused.
+func (r Run) NextAfterEndpoint() string {
+	switch {
+	case r.Outcome == gate.OutcomeRefused:
+		return "it is tried again when the credential is changed, or when another logon is allowed by annotation " +
+			endpoint.AnnotationRetry + " on the ZosEndpoint"
+	case r.NextRetry != nil:
+		return "it is tried again when the endpoint can be reached, not before " + text(r.NextRetry.Time)
+	}
+	return "it is tried again when the endpoint can be reached"
+}
+
+func attempt(r Resource, run Run) string {
+	if r.MaxRetries < run.Attempt-1 || r.MaxRetries == 0 {
+		return fmt.Sprintf("attempt %d", run.Attempt)
+	}
+	return fmt.Sprintf("attempt %d of %d", run.Attempt, r.MaxRetries+1)
+}
+
+func rerunCommand(r Resource) string {
+	if r.Kind == "" || r.Name == "" {
+		return "kubectl collection rerun"
+	}
+	return fmt.Sprintf("kubectl collection rerun %s/%s", r.Kind, r.Name)
+}
+
+func outdatedMessage(r Resource, run Run, changed []gate.Trigger) string {
+	texts := make([]string, 0, len(changed))
+	for _, trigger := range changed {
+		switch trigger {
+		case gate.TriggerSpec:
+			texts = append(texts, "the resource has changed since the last run")
+		case gate.TriggerSecret:
+			texts = append(texts, "a Secret that it names has changed since the last run")
+		case gate.TriggerEndpoint:
+			texts = append(texts, "the variables of its endpoint have changed since the last run")
+		case gate.TriggerCollection:
+			texts = append(texts, collectionMessage(r, run))
+		}
+	}
+	return strings.Join(texts, "; ") + "; run it again: kubectl collection rerun --outdated"
+}
+
+func collectionMessage(r Resource, run Run) string {
+	if r.Version == "" || run.Version == "" || r.Version == run.Version {
+		return "the collection has changed since the last run"
+	}
+	return fmt.Sprintf("version %s of the collection is installed, the last run used %s",
+		printable.Line(r.Version, maxName), printable.Line(run.Version, maxName))
+}
+
+func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
