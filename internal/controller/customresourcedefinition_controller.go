@@ -28,6 +28,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
@@ -211,9 +212,9 @@ func (r *CustomResourceDefinitionReconciler) write(ctx context.Context, s *defin
 		var err error
 		switch {
 		case planned.Live == nil:
-			err = r.Client.Create(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+			err = r.Client.Create(ctx, planned.CRD, client.FieldOwner(apply.FieldOwner))
 		case planned.Changed():
-			err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(fieldOwner))
+			err = r.Client.Update(ctx, planned.CRD, client.FieldOwner(apply.FieldOwner))
 		}
 		if err != nil {
 			return fmt.Errorf("writing CRD %q: %w", planned.CRD.Name, err)
@@ -240,7 +241,7 @@ func (r *CustomResourceDefinitionReconciler) removeUnused(ctx context.Context, s
 	for i := range s.definitions {
 		definition := &s.definitions[i]
 		if definition.DeletionTimestamp == nil && recordHolders(definition, s.id, s.all) {
-			if err := r.Client.Update(ctx, definition, client.FieldOwner(fieldOwner)); err != nil {
+			if err := r.Client.Update(ctx, definition, client.FieldOwner(apply.FieldOwner)); err != nil {
 				return fmt.Errorf("recording on CRD %q which OperatorCollections have it: %w", definition.Name, err)
 			}
 		}

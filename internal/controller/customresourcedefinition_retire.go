@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -154,7 +155,7 @@ func (r *CustomResourceDefinitionReconciler) rewrite(ctx context.Context, defini
 	before := definition.DeepCopy()
 	recorded.Record(definition)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.Client.Patch(ctx, definition, patch, client.FieldOwner(fieldOwner)); err != nil {
+	if err := r.Client.Patch(ctx, definition, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
 		return time.Time{}, fmt.Errorf("recording on CRD %q how far its custom resources are rewritten: %w", definition.Name, err)
 	}
 	return again, nil
@@ -172,12 +173,12 @@ func (r *CustomResourceDefinitionReconciler) finishRewriting(ctx context.Context
 		before := definition.DeepCopy()
 		crd.Forgotten(definition, recorded.Forget)
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Client.Patch(ctx, definition, patch, client.FieldOwner(fieldOwner)); err != nil {
+		if err := r.Client.Patch(ctx, definition, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
 			return fmt.Errorf("recording on CRD %q which versions no custom resource names: %w", definition.Name, err)
 		}
 	}
 	definition.Status.StoredVersions = recorded.StoredVersions(definition)
-	if err := r.Client.Status().Update(ctx, definition, client.FieldOwner(fieldOwner)); err != nil {
+	if err := r.Client.Status().Update(ctx, definition, client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("writing the status of CRD %q: %w", definition.Name, err)
 	}
 	return nil

@@ -9,13 +9,9 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 const (
-	// fieldOwner is the name under which the controllers write.
-	fieldOwner = apply.FieldOwner
-
 	// Finalizer keeps an OperatorCollection or SubOperatorConfig until what was made for it is deleted.
 	Finalizer = "zoscb.ibm.com/finalizer"
 

@@ -109,7 +109,7 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
 		r.checkNumber,
-		r.Source.ensureArtifact,
+		r.ensureArtifact,
 		r.loadCollection,
 		r.checkNeeds,
 		r.checkOrder,
@@ -132,6 +132,10 @@ func (r *OperatorCollectionReconciler) reconcile(ctx context.Context, oc *v2beta
 		}
 	}
 	return scope, nil
+}
+
+func (r *OperatorCollectionReconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	return r.Source.ensureArtifact(ctx, oc, &scope.Archive)
 }
 
 func (r *OperatorCollectionReconciler) checkNamespace(_ context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {

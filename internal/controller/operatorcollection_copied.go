@@ -144,43 +144,43 @@ func (a *ArchiveSource) awaitedCopy(oc *v2beta2.OperatorCollection) (store.Uploa
 }
 
 // stageCopied copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
-func (a *ArchiveSource) stageCopied(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+func (a *ArchiveSource) stageCopied(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if pushedDigest(oc) != "" {
 		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
 	}
 	upload, err := a.findUpload(oc)
 	switch f := status.AsError(err); {
 	case f != nil && status.IsProgress(f.Reason):
-		scope.dropCopy() // FolderChanged follows.
+		archive.dropCopy() // FolderChanged follows.
 		return nil, nil
 	case f != nil:
 		return nil, err
 	}
 	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
-	isWhole := upload.Written.Equal(scope.copied.written) && a.Folder.Is(upload)
+	isWhole := upload.Written.Equal(archive.copied.written) && a.Folder.Is(upload)
 	switch {
 	case !isWhole && file == nil:
-		scope.dropCopy()
+		archive.dropCopy()
 		return nil, nil
 	case !isWhole:
-		scope.dropCopy()
+		archive.dropCopy()
 		return nil, file.Remove()
 	case err != nil:
 		return nil, fetchFailure(err)
 	case isImported(oc, file.Digest):
-		a.copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{copiedArchive: *scope.copied, digest: file.Digest})
-		scope.dropCopy()
+		a.copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{copiedArchive: *archive.copied, digest: file.Digest})
+		archive.dropCopy()
 		return nil, file.Remove()
 	}
-	scope.uploadPath = upload.Path
+	archive.uploadPath = upload.Path
 	return file, nil
 }
 
 // dropCopy goes on with the imported archive.
-func (f *importScope) dropCopy() { f.copied, f.replaced = nil, "" }
+func (a *Archive) dropCopy() { a.copied, a.replaced = nil, "" }
 
 // stageUpload copies the archive in the upload folder.
-func (a *ArchiveSource) stageUpload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+func (a *ArchiveSource) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	upload, err := a.findUpload(oc)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (a *ArchiveSource) stageUpload(oc *v2beta2.OperatorCollection, scope *impor
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
-	scope.copied, scope.uploadPath = &copiedArchive{path: upload.Path, written: upload.Written}, upload.Path
+	archive.copied, archive.uploadPath = &copiedArchive{path: upload.Path, written: upload.Written}, upload.Path
 	return file, nil
 }
 
@@ -255,23 +255,23 @@ func (f *importScope) checkFollowers(oc *v2beta2.OperatorCollection) error {
 
 // decideCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
 // the place of the imported one, or nil.
-func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, scope *importScope, err error) *status.Error {
-	if scope.copied == nil {
-		if scope.recorded && !scope.installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
+func (a *ArchiveSource) decideCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) *status.Error {
+	if archive.copied == nil {
+		if archive.recorded && !archive.installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
 			a.copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{
-				copiedArchive: copiedArchive{written: scope.installed}, digest: digest.Digest(scope.artifact.Digest),
+				copiedArchive: copiedArchive{written: archive.installed}, digest: digest.Digest(archive.artifact.Digest),
 			})
 		}
 		return nil
 	}
-	verdict, last, cause := copyVerdict{copiedArchive: *scope.copied}, a.copies.last(oc), status.AsError(err)
-	if last.copiedArchive != *scope.copied {
+	verdict, last, cause := copyVerdict{copiedArchive: *archive.copied}, a.copies.last(oc), status.AsError(err)
+	if last.copiedArchive != *archive.copied {
 		last = copyVerdict{}
 	}
 	switch {
-	case scope.recorded:
-		verdict.digest = digest.Digest(scope.artifact.Digest)
-	case scope.accepted || scope.replaced == "" || !status.Is(err):
+	case archive.recorded:
+		verdict.digest = digest.Digest(archive.artifact.Digest)
+	case archive.accepted || archive.replaced == "" || !status.Is(err):
 		return nil // It is considered again.
 	case !cause.Stalled && cause.RetryAfter == 0 || status.IsProgress(cause.Reason): // It is not for the archive to blame.
 		verdict.delay = longerDelay(last.delay)
@@ -299,7 +299,7 @@ func (v copyVerdict) isSame(archive *copiedArchive, refused *status.Error) bool 
 func (r *OperatorCollectionReconciler) reconcileUploaded(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
 	scope, err := r.reconcile(ctx, oc)
 	last := r.Source.copies.last(oc)
-	refused := r.Source.decideCopy(oc, scope, err)
+	refused := r.Source.decideCopy(oc, &scope.Archive, err)
 	if refused == nil {
 		return scope, err
 	}

@@ -97,7 +97,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	consider := func(policy verificationPolicy, err error) (isConsidered bool) {
 		t.Helper()
 		copied := a.copied(t.Context(), oc, &policy)
-		_ = a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
+		_ = a.decideCopy(oc, &Archive{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
 		a.describeCopy(oc)
 		return copied != nil
 	}
@@ -136,7 +136,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 func TestCopyThatIsNotRecorded(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
 	copyTo(t, a.Folder, time.Now())
-	scope := &importScope{accepted: true, artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, replaced: digest.Digest(oc.Status.Artifact.Digest)}
+	scope := &Archive{accepted: true, artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, replaced: digest.Digest(oc.Status.Artifact.Digest)}
 	for attempt := range 2 {
 		if scope.copied = a.copied(t.Context(), oc, &verificationPolicy{}); scope.copied == nil {
 			t.Fatalf("attempt %d: it is not considered", attempt)
@@ -159,7 +159,7 @@ func TestCopiesAndInterval(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
 	oc.Spec.Interval = &metav1.Duration{Duration: time.Minute}
 	copyTo(t, a.Folder, time.Now())
-	scope := &importScope{}
+	scope := &Archive{}
 	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.check != nil || scope.copied != nil {
 		t.Errorf("got %+v, %v, %+v", file, err, scope)
 	}
@@ -189,7 +189,7 @@ func TestFindUploadOfChangedFolder(t *testing.T) {
 func TestCopyDuringImport(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	a, oc := copiesOf(t), importedFromFolder("managers", began.Add(20*time.Second))
-	if refused := a.decideCopy(oc, &importScope{copied: &copiedArchive{written: began}, accepted: true, recorded: true, artifact: oc.Status.Artifact}, nil); refused != nil {
+	if refused := a.decideCopy(oc, &Archive{copied: &copiedArchive{written: began}, accepted: true, recorded: true, artifact: oc.Status.Artifact}, nil); refused != nil {
 		t.Fatal(refused)
 	}
 	copyTo(t, a.Folder, began.Add(10*time.Second))
@@ -211,7 +211,7 @@ func TestCopyIsTriedAgain(t *testing.T) {
 		if copied == nil {
 			t.Fatal("it is not considered")
 		}
-		refused := a.decideCopy(oc, &importScope{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
+		refused := a.decideCopy(oc, &Archive{copied: copied, replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
 		if refused == nil || refused.Reason != status.AsError(failure).Reason || !strings.Contains(refused.Error(), "tried again: "+failure.Error()) {
 			t.Errorf("got %v", refused)
 		}
@@ -237,7 +237,7 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(a.UploadDir, "demo"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	requested, err := a.isRequested(t.Context(), oc, &verificationPolicy{}, &importScope{}, true)
+	requested, err := a.isRequested(t.Context(), oc, &verificationPolicy{}, &Archive{}, true)
 	if err != nil || requested {
 		t.Errorf("got %t, %v", requested, err)
 	}
@@ -250,7 +250,7 @@ func TestCopyInTheSecondOfAnImport(t *testing.T) {
 	for after, want := range map[time.Duration]bool{-time.Millisecond: false, time.Millisecond: true} {
 		a, oc := copiesOf(t), importedFromFolder("managers", second)
 		copyTo(t, a.Folder, imported.Add(after))
-		scope := &importScope{accepted: true, recorded: true, installed: imported, artifact: oc.Status.Artifact}
+		scope := &Archive{accepted: true, recorded: true, installed: imported, artifact: oc.Status.Artifact}
 		if refused := a.decideCopy(oc, scope, nil); refused != nil {
 			t.Fatal(refused)
 		}

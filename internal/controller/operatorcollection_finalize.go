@@ -25,6 +25,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
@@ -224,7 +225,7 @@ func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.Opera
 		if maps.Equal(before, definition.Annotations) {
 			continue
 		}
-		if err := f.Client.Update(ctx, definition, client.FieldOwner(fieldOwner)); client.IgnoreNotFound(err) != nil {
+		if err := f.Client.Update(ctx, definition, client.FieldOwner(apply.FieldOwner)); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("recording on CRD %q that OperatorCollection %q is deleted: %w", definition.Name, oc.Name, err)
 		}
 	}
@@ -278,7 +279,7 @@ func removeFinalizer(ctx context.Context, c client.Client, object client.Object)
 	if !controllerutil.RemoveFinalizer(object, Finalizer) {
 		return nil
 	}
-	err := c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	err := c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldOwner))
 	return client.IgnoreNotFound(err)
 }
 

@@ -76,8 +76,8 @@ func TestAuthorOfKnownArchive(t *testing.T) {
 // accept records an archive of 100 bytes as imported.
 func accept(oc *v2beta2.OperatorCollection, version string, room *int64) {
 	scope := &importScope{
-		accepted: true, historyRoom: room, collection: &model.Collection{Version: semver.MustParse(version)},
-		artifact: &v2beta2.Artifact{Digest: "sha256:" + version, Size: 100, SourceHash: "a-" + version},
+		historyRoom: room, collection: &model.Collection{Version: semver.MustParse(version)},
+		Archive: Archive{accepted: true, artifact: &v2beta2.Artifact{Digest: "sha256:" + version, Size: 100, SourceHash: "a-" + version}},
 	}
 	scope.recordVersion(oc)
 	oc.Status.Artifact = scope.artifact

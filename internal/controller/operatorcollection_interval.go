@@ -74,33 +74,33 @@ func newSourceCheck(oc *v2beta2.OperatorCollection, validators fetch.Validators)
 
 // checkSource checks, once per spec.interval, whether the source has another archive than the one that is installed, and
 // returns that one, else nil. A failed check is a warning: the installed archive remains valid.
-func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+func (a *ArchiveSource) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if pushed := pushedDigest(oc); oc.Spec.Interval == nil || oc.Status.Artifact == nil || pushed != "" && isImported(oc, pushed) { // After a restore, status comes first.
 		return nil, nil
 	}
 	if a.takesCopies(oc) || pinnedVersion(oc) != "" { // Copies are not asked for, and no archive but the pinned one would be accepted.
 		return nil, nil
 	}
-	scope.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
+	archive.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
 	if last, known := a.checks.last(oc); known {
 		if time.Now().Before(last.due) {
-			scope.check = &last
+			archive.check = &last
 			return nil, nil
 		}
-		scope.validators = last.validators
+		archive.validators = last.validators
 	}
-	file, err := a.fetchArchive(ctx, oc, scope)
-	scope.check = newSourceCheck(oc, scope.validators)
+	file, err := a.fetchArchive(ctx, oc, archive)
+	archive.check = newSourceCheck(oc, archive.validators)
 	if status.Is(err) && ctx.Err() == nil {
-		scope.check.failed = err.Error()
-		scope.check.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, intervals.FailedCheck)))
+		archive.check.failed = err.Error()
+		archive.check.due = time.Now().Add(jitter(min(oc.Spec.Interval.Duration, intervals.FailedCheck)))
 		return nil, nil
 	}
 	if err != nil || file == nil {
 		return nil, err
 	}
 	if file.Digest == digest.Digest(oc.Status.Artifact.Digest) {
-		scope.check.validators = file.Validators
+		archive.check.validators = file.Validators
 		return nil, file.Remove()
 	}
 	return file, nil

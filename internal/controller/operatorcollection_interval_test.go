@@ -86,7 +86,7 @@ func TestCheckOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope := &importScope{
-				artifact:   &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source},
+				Archive:    Archive{artifact: &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source}},
 				collection: &model.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
 			}
 			err := (&OperatorCollectionReconciler{Collections: &CollectionCache{}}).checkOrder(t.Context(), following(time.Hour), scope)

@@ -55,9 +55,9 @@ type replacedArchive struct {
 }
 
 // beginReplacing records, before status names another archive, that a copied one takes the place of the imported one.
-func (a *ArchiveSource) beginReplacing(oc *v2beta2.OperatorCollection, scope *importScope) {
-	if scope.copied != nil && scope.replaced != "" {
-		a.replaced.Store(client.ObjectKeyFromObject(oc), replacedArchive{digest: scope.replaced, at: time.Now()})
+func (a *ArchiveSource) beginReplacing(oc *v2beta2.OperatorCollection, archive *Archive) {
+	if archive.copied != nil && archive.replaced != "" {
+		a.replaced.Store(client.ObjectKeyFromObject(oc), replacedArchive{digest: archive.replaced, at: time.Now()})
 	}
 }
 

@@ -58,7 +58,7 @@ type ArchiveSource struct {
 // ensureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
 // says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
 // have changed.
-func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) error {
 	policy, err := a.verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
@@ -68,27 +68,27 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	}
 	fetchArchive := a.fetchArchive
 	stored, unverified := a.verifyStored(oc, policy)
-	scope.artifact = stored
-	requested, err := a.isRequested(ctx, oc, policy, scope, stored != nil || unverified != nil)
+	archive.artifact = stored
+	requested, err := a.isRequested(ctx, oc, policy, archive, stored != nil || unverified != nil)
 	if err != nil {
 		return err
 	}
 	if unverified != nil && oc.Spec.Interval == nil && !requested {
 		return unverified
 	}
-	if scope.artifact == nil && !requested {
-		if scope.artifact = a.verifyBlocked(oc, policy); scope.artifact != nil {
-			scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
+	if archive.artifact == nil && !requested {
+		if archive.artifact = a.verifyBlocked(oc, policy); archive.artifact != nil {
+			archive.hold = a.Collections.Store.Hold(digest.Digest(archive.artifact.Digest))
 			return nil
 		}
 	}
-	if scope.artifact != nil {
-		scope.hold = a.Collections.Store.Hold(digest.Digest(scope.artifact.Digest))
+	if archive.artifact != nil {
+		archive.hold = a.Collections.Store.Hold(digest.Digest(archive.artifact.Digest))
 		if !requested {
 			fetchArchive = a.checkSource
 		}
 	}
-	file, err := fetchArchive(ctx, oc, scope)
+	file, err := fetchArchive(ctx, oc, archive)
 	if err == nil && file == nil && stored == nil {
 		err = unverified
 	}
@@ -96,7 +96,7 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 		return err
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
-	scope.check = newSourceCheck(oc, file.Validators)
+	archive.check = newSourceCheck(oc, file.Validators)
 
 	if known := a.Collections.imported(oc); known.isOf(oc) && file.Digest != digest.Digest(known.artifact.Digest) && oc.Spec.Interval == nil && !requested {
 		return changedArtifact(oc, known.artifact.Digest, file.Digest)
@@ -105,25 +105,25 @@ func (a *ArchiveSource) ensureArtifact(ctx context.Context, oc *v2beta2.Operator
 	if err != nil {
 		return err
 	}
-	scope.hold.Release() // Status names the former one.
-	scope.hold = a.Collections.Store.Hold(file.Digest)
+	archive.hold.Release() // Status names the former one.
+	archive.hold = a.Collections.Store.Hold(file.Digest)
 	if err := a.Collections.Store.Put(file); err != nil {
 		return storageFailure(err)
 	}
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
-	scope.artifact = verified
+	archive.artifact = verified
 	return nil
 }
 
 // isRequested reports whether somebody uploaded an archive to take the place of the imported one. One that was copied does not, if the
 // spec asks for another archive anyway: then the imported one is not current.
-func (a *ArchiveSource) isRequested(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy, scope *importScope, isCurrent bool) (bool, error) {
+func (a *ArchiveSource) isRequested(ctx context.Context, oc *v2beta2.OperatorCollection, policy *verificationPolicy, archive *Archive, isCurrent bool) (bool, error) {
 	if pushed, err := a.isPushed(oc); pushed || err != nil || !isCurrent {
 		return pushed, err
 	}
 	copied := a.copied(ctx, oc, policy)
 	if copied != nil {
-		scope.copied, scope.replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
+		archive.copied, archive.replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
 	}
 	return copied != nil, nil
 }
@@ -139,15 +139,15 @@ func changedArtifact(oc *v2beta2.OperatorCollection, from string, to digest.Dige
 
 // fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server
 // still has the one that scope.validators are of.
-func (a *ArchiveSource) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+func (a *ArchiveSource) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if oc.Spec.CollectionURL == "" {
-		return a.upload(oc, scope)
+		return a.upload(oc, archive)
 	}
 	credentials, err := a.credentials(ctx, oc)
 	if err != nil {
 		return nil, err
 	}
-	file, err := a.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: scope.validators})
+	file, err := a.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: archive.validators})
 	if errors.Is(err, fetch.ErrNotModified) {
 		return nil, nil
 	}

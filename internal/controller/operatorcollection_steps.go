@@ -26,27 +26,18 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/install/rollout"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
-	"github.com/collection-operator/collection-operator/internal/source/fetch"
 	"github.com/collection-operator/collection-operator/internal/source/replica"
-	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // importScope is what the steps of one reconcile share, and what status is computed from.
 type importScope struct {
-	// artifact is the archive that the spec asks for. It is verified and in the store.
-	artifact *v2beta2.Artifact
-	// hold keeps the archive in the store until status names it.
-	hold *store.Hold
+	// Archive is the one that the spec asks for.
+	Archive
 	// upload is the digest of the archive that the upload endpoint received last, or empty.
 	upload digest.Digest
-	// copied is the archive in the upload folder that is imported, or nil, and replaced the digest of the imported one over which it was
-	// copied, or empty.
-	copied   *copiedArchive
-	replaced digest.Digest
-	// uploadPath is where the archive was uploaded, or empty.
-	uploadPath string
 	// collection is an outline of what the archive holds.
 	collection *model.Collection
 	// loaded is all of it, if the CRDs were planned.
@@ -65,12 +56,6 @@ type importScope struct {
 	awaited error
 	// unreplaced describes what such a collection does not take over.
 	unreplaced []string
-	// accepted says that the archive replaces the one that was installed.
-	accepted bool
-	// installed is when it did, if it is another one than before.
-	installed time.Time
-	// recorded says that status names it.
-	recorded bool
 	// kept says that the archive was imported before.
 	kept bool
 	// historyRoom limits the size in bytes of the archives that are only in status.history. Nil means no limit.
@@ -79,10 +64,6 @@ type importScope struct {
 	copies replica.Copies
 	// imported says that the collection's CRDs are Established too, and that the other managers have the archive.
 	imported bool
-	// check is the result of the last source check, if there is one.
-	check *sourceCheck
-	// validators are of the archive that is installed, while the source is checked for another one.
-	validators fetch.Validators
 	// upgrade is how the version is brought to the namespaces, or nil if that was not decided.
 	upgrade *rollout.Decision
 	// configs are the SubOperatorConfigs that name the collection, and areLive says that they were not read from the cache.
@@ -95,7 +76,7 @@ func addFinalizer(ctx context.Context, c client.Client, object client.Object) er
 	if !controllerutil.AddFinalizer(object, Finalizer) {
 		return nil
 	}
-	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldOwner))
 }
 
 func (r *OperatorCollectionReconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
@@ -116,7 +97,7 @@ func (r *OperatorCollectionReconciler) acceptArtifact(ctx context.Context, oc *v
 		return scope.awaited
 	}
 	scope.accepted = true
-	r.Source.beginReplacing(oc, scope)
+	r.Source.beginReplacing(oc, &scope.Archive)
 	r.Source.checks.record(oc, scope.check)
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
@@ -162,7 +143,7 @@ func addLabels(ctx context.Context, c client.Client, object client.Object, wante
 	if !setLabels(object, wanted, firm...) {
 		return nil
 	}
-	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner))
 }
 
 // setLabels is addLabels without a write, and reports whether it changed anything.
@@ -308,7 +289,7 @@ func (r *OperatorCollectionReconciler) decideDefault(ctx context.Context, oc *v2
 
 // patchMetadata fails with a conflict if the object was changed since it was read.
 func patchMetadata(ctx context.Context, c client.Client, object, before client.Object) error {
-	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+	return c.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldOwner))
 }
 
 func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, name string) error {
@@ -320,7 +301,7 @@ func (r *OperatorCollectionReconciler) createDefaultSubOperatorConfig(ctx contex
 		},
 		Spec: defaultSpec(client.ObjectKeyFromObject(oc)),
 	}
-	err := r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner))
+	err := r.Client.Create(ctx, soc, client.FieldOwner(apply.FieldOwner))
 	if client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("creating the default SubOperatorConfig %q: %w", soc.Name, err)
 	}

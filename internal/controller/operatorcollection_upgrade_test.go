@@ -65,7 +65,7 @@ func TestKeepUpgradeWarnings(t *testing.T) {
 		Warnings: []string{"something else", "upgrade to version 1.0.0: old", "upgrade to version 2.0.0: text"},
 	}}
 	for archive, want := range map[string][]string{"now": {"upgrade to version 2.0.0: text"}, "next": nil} {
-		scope := &importScope{collection: c, artifact: &v2beta2.Artifact{Digest: archive}}
+		scope := &importScope{collection: c, Archive: Archive{artifact: &v2beta2.Artifact{Digest: archive}}}
 		scope.keepUpgradeWarnings(oc)
 		if diff := cmp.Diff(want, scope.upgradeWarnings); diff != "" {
 			t.Errorf("%s: %s", archive, diff)

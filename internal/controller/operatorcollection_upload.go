@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
@@ -33,7 +34,7 @@ const annotationUpload = "zoscb.ibm.com/uploaded-digest"
 func (a *ArchiveSource) Received(ctx context.Context, name types.NamespacedName, archive digest.Digest) error {
 	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationUpload, archive)
-	if err := a.Client.Patch(ctx, oc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(fieldOwner)); err != nil {
+	if err := a.Client.Patch(ctx, oc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("recording the upload for OperatorCollection %q in namespace %q: %w", name.Name, name.Namespace, err)
 	}
 	select {
@@ -107,15 +108,15 @@ func isImported(oc *v2beta2.OperatorCollection, archive digest.Digest) bool {
 }
 
 // upload copies the archive that was uploaded: by the endpoint, or else into the folder of the collection's name and version.
-func (a *ArchiveSource) upload(oc *v2beta2.OperatorCollection, scope *importScope) (*fetch.File, error) {
+func (a *ArchiveSource) upload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	pushed := pushedDigest(oc)
 	switch {
-	case scope.copied != nil:
-		return a.stageCopied(oc, scope)
+	case archive.copied != nil:
+		return a.stageCopied(oc, archive)
 	case pushed != "":
 		return a.stagePushed(oc, pushed)
 	}
-	return a.stageUpload(oc, scope)
+	return a.stageUpload(oc, archive)
 }
 
 func (a *ArchiveSource) stagePushed(oc *v2beta2.OperatorCollection, pushed digest.Digest) (*fetch.File, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -30,7 +31,7 @@ type ownedFields struct {
 // ownedByOther returns the fields of an entry of managedFields. They are zero if it is the manager's.
 func ownedByOther(entry metav1.ManagedFieldsEntry) ownedFields {
 	var fields ownedFields
-	if entry.Manager == fieldOwner || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+	if entry.Manager == apply.FieldOwner || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 		return ownedFields{}
 	}
 	return fields
@@ -101,7 +102,7 @@ func (r *SubOperatorConfigReconciler) yieldDefault(ctx context.Context, s *confi
 	if err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, s.soc, client.RawPatch(types.MergePatchType, content), client.FieldOwner(fieldOwner)); err != nil {
+	if err := r.Client.Patch(ctx, s.soc, client.RawPatch(types.MergePatchType, content), client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("handing the default SubOperatorConfig over to %s: %w", by, err)
 	}
 	r.Recorder.Eventf(s.soc, nil, corev1.EventTypeNormal, v2beta2.ReasonHandedOver, "HandOver", "%s", printable.Line(note, status.MaxEventBytes))

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 )
 
 func TestWhoTakesADefaultOver(t *testing.T) {
@@ -30,8 +31,8 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 		// want is nil if the mapping stays.
 		want []v2beta2.NamespaceMapping
 	}{
-		"nobody":                     {[]metav1.ManagedFieldsEntry{entry(fieldOwner, metav1.ManagedFieldsOperationUpdate, "", own)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
-		"the manager":                {[]metav1.ManagedFieldsEntry{entry(fieldOwner, metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
+		"nobody":                     {[]metav1.ManagedFieldsEntry{entry(apply.FieldOwner, metav1.ManagedFieldsOperationUpdate, "", own)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
+		"the manager":                {[]metav1.ManagedFieldsEntry{entry(apply.FieldOwner, metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
 		"an edit":                    {[]metav1.ManagedFieldsEntry{entry("kubectl-edit", metav1.ManagedFieldsOperationUpdate, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
 		"labels":                     {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", `{"f:metadata":{"f:labels":{}}}`)}, []v2beta2.NamespaceMapping{one("ns")}, false, nil},
 		"a part":                     {[]metav1.ManagedFieldsEntry{entry("team", metav1.ManagedFieldsOperationApply, "", part)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, false, nil},
@@ -40,7 +41,7 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 		"without a mapping":          {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", spec)}, []v2beta2.NamespaceMapping{one("ns")}, true, nil},
 		"the same namespace":         {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", own)}, []v2beta2.NamespaceMapping{one("ns")}, true, nil},
 		"another namespace":          {[]metav1.ManagedFieldsEntry{entry("argocd-controller", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
-		"another, and the manager's": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry(fieldOwner, metav1.ManagedFieldsOperationUpdate, "", own)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
+		"another, and the manager's": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry(apply.FieldOwner, metav1.ManagedFieldsOperationUpdate, "", own)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},
 		"another, and an edit in it": {[]metav1.ManagedFieldsEntry{entry("a", metav1.ManagedFieldsOperationApply, "", another), entry("kubectl-edit", metav1.ManagedFieldsOperationUpdate, "", within)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, nil},
 		"another, and a part in it":  {[]metav1.ManagedFieldsEntry{entry("team", metav1.ManagedFieldsOperationApply, "", within), entry("a", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, nil},
 		"another, and a part beside": {[]metav1.ManagedFieldsEntry{entry("team", metav1.ManagedFieldsOperationApply, "", part), entry("a", metav1.ManagedFieldsOperationApply, "", another)}, []v2beta2.NamespaceMapping{one("ns"), one("other")}, true, []v2beta2.NamespaceMapping{one("other")}},

@@ -22,6 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -192,7 +193,7 @@ func (r *SubscriptionReconciler) create(ctx context.Context, subscription *opera
 	var err error
 	for _, name := range namesFor(p.oc, subscription.Namespace) {
 		soc := subOperatorConfigFor(subscription, p, name)
-		err = r.Client.Create(ctx, soc, client.FieldOwner(fieldOwner))
+		err = r.Client.Create(ctx, soc, client.FieldOwner(apply.FieldOwner))
 		if err == nil {
 			r.Recorder.Eventf(subscription, soc, corev1.EventTypeNormal, v2beta2.ReasonSucceeded, "Install",
 				"created SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/probe"
 )
@@ -44,7 +45,7 @@ func (r *ZosEndpointReconciler) recordPinned(ctx context.Context, e *v2beta2.Zos
 	} else {
 		metav1.SetMetaDataAnnotation(&e.ObjectMeta, annotationPinned, pinned)
 	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, e, client.MergeFrom(before), client.FieldOwner(fieldOwner)))
+	return client.IgnoreNotFound(r.Client.Patch(ctx, e, client.MergeFrom(before), client.FieldOwner(apply.FieldOwner)))
 }
 
 // pins reports whether the host keys of a ZosEndpoint are those of its status.

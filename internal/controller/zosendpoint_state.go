@@ -167,7 +167,7 @@ func newStateSecret(namespace, name string) *corev1.Secret {
 func (r *ZosEndpointReconciler) writeState(ctx context.Context, secret, before *corev1.Secret, state *endpoint.State) error {
 	secret.Data[endpoint.StateFile] = state.Marshal()
 	if before.UID == "" {
-		err := r.Client.Create(ctx, secret, client.FieldOwner(fieldOwner))
+		err := r.Client.Create(ctx, secret, client.FieldOwner(apply.FieldOwner))
 		if apierrors.IsAlreadyExists(err) {
 			return apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, err)
 		}
@@ -176,7 +176,7 @@ func (r *ZosEndpointReconciler) writeState(ctx context.Context, secret, before *
 	if equality.Semantic.DeepEqual(before, secret) {
 		return nil
 	}
-	return r.Client.Update(ctx, secret, client.FieldOwner(fieldOwner))
+	return r.Client.Update(ctx, secret, client.FieldOwner(apply.FieldOwner))
 }
 
 // membersOf returns the ZosEndpoints of a state, sorted by name. They come from the cache, except the given one.
