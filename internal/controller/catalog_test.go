@@ -20,6 +20,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/test/project"
 )
 
 func TestRefusalReason(t *testing.T) {
@@ -28,7 +29,7 @@ func TestRefusalReason(t *testing.T) {
 		catalog.CatalogFull: v2beta2.ReasonBundleTooLarge, catalog.PackageConflict: v2beta2.ReasonPackageConflict,
 		catalog.VersionConflict: v2beta2.ReasonVersionConflict,
 	}
-	for _, reason := range constantsOfType(t, "../catalog", "Reason") {
+	for _, reason := range project.ConstantsOfType(t, "internal/install/catalog", "Reason") {
 		if want, known := wanted[catalog.Reason(reason)]; !known || refusalReason(catalog.Reason(reason)) != want {
 			t.Errorf("%s: got %s, want %q", reason, refusalReason(catalog.Reason(reason)), want)
 		}

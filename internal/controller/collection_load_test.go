@@ -100,7 +100,7 @@ func TestOutline(t *testing.T) {
 	}
 	c.loaded.remove(archived)
 	outline, err := c.Outline(archived)
-	if err != nil || outline.ID() != (model.ID{Domain: "tests", Name: "one"}) || outline.APIVersion() != "v1minor0patch0" || len(kinds(outline)) != 1 {
+	if err != nil || outline.ID() != (model.ID{Domain: "tests", Name: "one"}) || outline.APIVersion() != "v1minor0patch0" || len(outline.Resources) != 1 {
 		t.Errorf("got %v, %v", outline, err)
 	}
 	if outline.Description != "" || c.loaded.get(archived) != nil {

@@ -3,13 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,47 +15,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/archive"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
 	"github.com/collection-operator/collection-operator/internal/source/verify"
+	"github.com/collection-operator/collection-operator/test/project"
 )
-
-// constantsOfType returns the values of all constants of a string type of another package.
-func constantsOfType(t *testing.T, folder, typeName string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no sources found", err)
-	}
-	var values []string
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ast.Inspect(parsed, func(node ast.Node) bool {
-			spec, ok := node.(*ast.ValueSpec)
-			if !ok || len(spec.Values) != 1 {
-				return true
-			}
-			ident, named := spec.Type.(*ast.Ident)
-			literal, isLiteral := spec.Values[0].(*ast.BasicLit)
-			if named && isLiteral && ident.Name == typeName {
-				value, err := strconv.Unquote(literal.Value)
-				if err != nil {
-					t.Fatal(err)
-				}
-				values = append(values, value)
-			}
-			return true
-		})
-	}
-	if len(values) == 0 {
-		t.Fatalf("no constants of type %s found in %s", typeName, folder)
-	}
-	return values
-}
 
 // Every reason of the packages below has one of the API, and a new one cannot be forgotten unseen.
 func TestFetchFailure(t *testing.T) {
@@ -75,7 +30,7 @@ func TestFetchFailure(t *testing.T) {
 		fetch.Timeout: v2beta2.ReasonFetchTimeout, fetch.Canceled: v2beta2.ReasonFetchFailed,
 		fetch.StorageFailed: v2beta2.ReasonStorageFailed,
 	}
-	for _, reason := range constantsOfType(t, "../fetch", "Reason") {
+	for _, reason := range project.ConstantsOfType(t, "internal/source/fetch", "Reason") {
 		want, known := wanted[fetch.Reason(reason)]
 		if !known {
 			t.Errorf("what becomes of the fetch reason %s is not decided", reason)
@@ -104,7 +59,7 @@ func TestArchiveReason(t *testing.T) {
 		archive.TooManyEntries: v2beta2.ReasonArchiveTooLarge, archive.TooDeep: v2beta2.ReasonArchiveTooLarge,
 		archive.NameTooLong: v2beta2.ReasonArchiveTooLarge,
 	}
-	for _, reason := range constantsOfType(t, "../archive", "Reason") {
+	for _, reason := range project.ConstantsOfType(t, "internal/source/archive", "Reason") {
 		f := status.AsError(loadFailure(fmt.Errorf("loading: %w", &archive.Error{Reason: archive.Reason(reason), Err: errors.New("x")})))
 		if archive.Reason(reason) == archive.Unreadable {
 			if f.Reason != v2beta2.ReasonStorageFailed || f.Stalled {
