@@ -322,10 +322,10 @@ func addControllers(ctx context.Context, mgr manager.Manager, s options, archive
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures = strings.Split(s.architectures, ",")
-	imports, definitions := &controller.Imports{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &controller.WrittenDefinitions{}
+	imported, definitions := &controller.Imports{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &controller.WrittenDefinitions{}
 	importer := &controller.OperatorCollectionReconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
-		Imports: imports, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
+		Imports: imported, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
 	}
 	endpoints := newEndpointReconciler(mgr, s, recorder)
 	all := []interface {
@@ -334,7 +334,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s options, archive
 		cluster,
 		importer,
 		&controller.CustomResourceDefinitionReconciler{
-			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Imports: imports,
+			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Imports: imported,
 			Definitions: definitions, VersionAges: s.versions.ages,
 		},
 		&controller.SubOperatorConfigReconciler{
