@@ -208,12 +208,12 @@ func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.Opera
 	if key == (model.ID{}) {
 		return nil
 	}
-	crds, err := (&instances.Finder{Reader: f.Reader}).CRDs(ctx, key)
+	all, err := (&instances.Finder{Reader: f.Reader}).CRDs(ctx, key)
 	if err != nil {
 		return err
 	}
-	for i := range crds {
-		definition := &crds[i]
+	for i := range all {
+		definition := &all[i]
 		holders := crd.Holders(definition)
 		without := slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return holder == holderName(oc) })
 		if definition.DeletionTimestamp != nil || len(without) == len(holders) && (!hasKind(oc, definition) || crd.IsUnused(definition)) {

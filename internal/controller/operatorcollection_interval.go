@@ -157,9 +157,9 @@ func (r *OperatorCollectionReconciler) removeRefused(ctx context.Context, oc *v2
 }
 
 // archivesInUse knows what all OperatorCollections have imported without a live list of them, which would be as long as a flood of
-// refused imports.
+// refused imported.
 func (r *OperatorCollectionReconciler) archivesInUse(ctx context.Context) (*archivesInUse, error) {
-	imports, err := r.Imports.list(ctx)
+	imported, err := r.Imports.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -167,5 +167,5 @@ func (r *OperatorCollectionReconciler) archivesInUse(ctx context.Context) (*arch
 	if err := r.Reader.List(ctx, configs); err != nil {
 		return nil, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
-	return &archivesInUse{key: r.Collections.Key, collections: imports, configs: configs.Items}, nil
+	return &archivesInUse{key: r.Collections.Key, collections: imported, configs: configs.Items}, nil
 }

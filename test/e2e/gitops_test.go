@@ -22,7 +22,7 @@ func expectHealth(ctx context.Context, object client.Object, argo, flux string) 
 
 func expectHealthOf(g Gomega, live *unstructured.Unstructured, argo, flux string) {
 	GinkgoHelper()
-	checks, err := gitops.ProjectChecks(projectDir)
+	checks, err := gitops.ProjectChecks()
 	g.Expect(err).NotTo(HaveOccurred())
 	got, err := checks.Judge(live)
 	g.Expect(err).NotTo(HaveOccurred())
