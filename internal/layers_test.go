@@ -32,6 +32,12 @@ type group struct {
 	may  []string
 }
 
+// reconcilers are the packages below internal/controller that reconcile a kind. None imports another one, and what they share imports none.
+var reconcilers = []string{
+	"catalog", "customresourcedefinition", "operatorcollection", "operatorcondition", "runcounts", "suboperatorconfig", "subscription",
+	"zosendpoint",
+}
+
 // pure packages turn bytes and values into values.
 var pure = []string{
 	"internal/source/archive", "internal/run/environment", "internal/platform/trust", "internal/source/verify", "internal/platform/printable", "internal/collection/findings", "internal/collection/model", "internal/collection/reserved", "internal/collection/render", "internal/collection/crd",
@@ -77,6 +83,21 @@ func TestGroupsImportOnlyThoseBelowThem(t *testing.T) {
 				t.Errorf("package %s must not import %s", name, own)
 			case top == "internal" && ownTop == "internal" && !slices.Contains(allowed, imported):
 				t.Errorf("package %s must not import %s: %s is not below %s", name, own, imported, in)
+			}
+		}
+	}
+}
+
+func TestReconcilersAreImportedByNoOtherPackageOfTheirGroup(t *testing.T) {
+	packages := listPackages(t)
+	for _, name := range reconcilers {
+		reconciler := "internal/controller/" + name
+		if _, exists := packages[reconciler]; !exists {
+			t.Errorf("package %s does not exist", reconciler)
+		}
+		for importer, imports := range packages {
+			if strings.HasPrefix(importer, "internal/") && slices.Contains(imports, module+reconciler) {
+				t.Errorf("package %s must not import %s", importer, reconciler)
 			}
 		}
 	}

@@ -6,3 +6,12 @@ const (
 	// ManagerLabelValue is the value of ManagerLabel.
 	ManagerLabelValue = "collection-operator"
 )
+
+const (
+	// Finalizer keeps an OperatorCollection or SubOperatorConfig until what was made for it is deleted.
+	Finalizer = "zoscb.ibm.com/finalizer"
+
+	// AnnotationDefault marks the SubOperatorConfig that the manager made because no other named the collection. On an
+	// OperatorCollection it names the SubOperatorConfig that was there, or was made, when that was decided.
+	AnnotationDefault = "zoscb.ibm.com/default"
+)

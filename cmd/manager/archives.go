@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
@@ -36,7 +36,7 @@ func (s *archiveSettings) validate() error {
 // cleaner sets the archives aside that are not in use, and deletes those that were set aside long enough ago. It runs in every manager,
 // for its own store.
 type cleaner struct {
-	collections *controller.CollectionCache
+	collections *imports.CollectionCache
 	mgr         manager.Manager
 	retention   time.Duration
 }

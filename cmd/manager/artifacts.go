@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/intake"
+	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
@@ -85,7 +87,7 @@ func (s *artifactSettings) apply(r *render.Settings) error {
 func (*artifactSettings) tls(r render.Settings) bool { return r.ArtifactTLSURL != "" }
 
 // newKeeper returns nil if archives are served without TLS.
-func newKeeper(mgr manager.Manager, s options) (*keeper.Keeper, *controller.Authorities, error) {
+func newKeeper(mgr manager.Manager, s options) (*keeper.Keeper, *trustedauthorities.Authorities, error) {
 	if !s.artifacts.tls(s.render) {
 		return nil, nil, nil
 	}
@@ -101,7 +103,7 @@ func newKeeper(mgr manager.Manager, s options) (*keeper.Keeper, *controller.Auth
 		ServerName: parsed.Hostname(), Settings: s.artifacts.certificates, Elected: mgr.Elected(),
 	}
 	k.Settings.Names = servingcert.NamesOf(k.ServerName, s.artifacts.names)
-	authorities := controller.NewAuthorities(k.Bundle, k.Settings.Overlap/4)
+	authorities := trustedauthorities.NewAuthorities(k.Bundle, k.Settings.Overlap/4)
 	k.Changed = authorities.Changed
 	if err := mgr.AddReadyzCheck("serving-certificate", k.Ready); err != nil {
 		return nil, nil, err
@@ -144,8 +146,8 @@ func addArtifactServer(mgr manager.Manager, name string, listener net.Listener, 
 	}})
 }
 
-func newArchiveSource(mgr manager.Manager, s options, collections *controller.CollectionCache, peers *replica.Peers, trusted *controller.TrustedAuthorities) (*controller.ArchiveSource, error) {
-	source := &controller.ArchiveSource{
+func newArchiveSource(mgr manager.Manager, s options, collections *imports.CollectionCache, peers *replica.Peers, trusted *trustedauthorities.TrustedAuthorities) (*intake.Source, error) {
+	source := &intake.Source{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers,
 		Workers: s.budgets.workers, Downloads: s.budgets.downloads,
 		Fetcher: &fetch.Fetcher{
@@ -171,10 +173,10 @@ func newArchiveSource(mgr manager.Manager, s options, collections *controller.Co
 	}))
 }
 
-func newUploads(mgr manager.Manager, s options, store *store.Store, source *controller.ArchiveSource) *upload.Handler {
+func newUploads(mgr manager.Manager, s options, store *store.Store, source *intake.Source) *upload.Handler {
 	return &upload.Handler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Pushes: source.Pushes, Store: store,
 		MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout, AdministratorsOnly: s.artifacts.administratorsOnly,
-		Elected: mgr.Elected(), Received: source.Received, Folder: source.Folder, PeerToken: controller.PeerToken(source.Collections.Key),
+		Elected: mgr.Elected(), Received: source.Received, Folder: source.Folder, PeerToken: intake.PeerToken(source.Collections.Key),
 	}
 }

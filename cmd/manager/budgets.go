@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcollection"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
@@ -56,7 +57,7 @@ func (s *budgetSettings) addFlags(flags *pflag.FlagSet) {
 	limits(&s.workers, "max-workers", "concurrent reconciles of OperatorCollections, and of SubOperatorConfigs", 2, 4)
 	bytes(&s.storedBytesPerNamespace, "max-stored-bytes-per-namespace", 1<<30, "maximum size of the different archives that are imported in one namespace")
 	bytes(&s.storedBytes, "max-stored-bytes", 2<<30, "maximum size of the different archives that are imported in all namespaces; those that nothing uses are kept only as long as all are not larger; must leave space on the volume for max-uploaded-bytes and for downloads")
-	bytes(&s.loadedBytes, "max-loaded-bytes", controller.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
+	bytes(&s.loadedBytes, "max-loaded-bytes", imports.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
 	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD; those that nothing uses end after version-retention and twice version-deprecation-period")
 	flags.IntVar(&s.connections.Total, "max-archive-connections", store.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
@@ -97,8 +98,8 @@ func (s *budgetSettings) limitMemory() {
 	}
 }
 
-func (s *budgetSettings) ofCollections() *controller.CollectionBudgets {
-	return &controller.CollectionBudgets{
+func (s *budgetSettings) ofCollections() *operatorcollection.Budgets {
+	return &operatorcollection.Budgets{
 		Collections: s.collections, Kinds: s.kinds, CRDVersions: s.crdVersions,
 		StoredBytes: budget.Limits{PerNamespace: int64(s.storedBytesPerNamespace), Total: int64(s.storedBytes)},
 	}

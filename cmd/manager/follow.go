@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/conflict"
 	"github.com/collection-operator/collection-operator/internal/platform/settings/source"
 	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
@@ -190,9 +190,9 @@ func (f *follower) handOver(ctx context.Context, c *candidate) (delay time.Durat
 			return delay, problem, err
 		}
 	}
-	err = controller.CheckNeighbors(ctx, f.reader)
+	err = conflict.CheckNeighbors(ctx, f.reader)
 	if err == nil {
-		err = controller.CheckPredecessor(ctx, f.reader, f.running.settings.render.ArtifactServer.Namespace)
+		err = conflict.CheckPredecessor(ctx, f.reader, f.running.settings.render.ArtifactServer.Namespace)
 	}
 	if err != nil {
 		return permissionInterval, fmt.Errorf("%w: %w", errOtherProduct, err), nil

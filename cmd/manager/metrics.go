@@ -11,8 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/controller/metrics"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcollection"
+	"github.com/collection-operator/collection-operator/internal/controller/runcounts"
+	"github.com/collection-operator/collection-operator/internal/controller/zosendpoint"
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 )
@@ -50,7 +52,7 @@ func registerMetrics(mgr manager.Manager, s options, c *controllers, server *cat
 	if s.metrics.address == "0" {
 		return nil
 	}
-	runs := &controller.RunCounts{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}
+	runs := &runcounts.RunCounts{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}
 	if err := runs.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up a controller: %w", err)
 	}
@@ -78,6 +80,6 @@ func registerMetrics(mgr manager.Manager, s options, c *controllers, server *cat
 
 // controllers are those that metrics are about.
 type controllers struct {
-	importer  *controller.OperatorCollectionReconciler
-	endpoints *controller.ZosEndpointReconciler
+	importer  *operatorcollection.Reconciler
+	endpoints *zosendpoint.Reconciler
 }

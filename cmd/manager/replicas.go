@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
@@ -76,7 +76,7 @@ func peerClient(trust *tls.Config) *http.Client {
 
 // addReplicas makes the manager copy archives from others, and mark its pod when it leads. Without peers it does nothing. The
 // replicator is nil then.
-func addReplicas(ctx context.Context, mgr manager.Manager, peers *replica.Peers, collections *controller.CollectionCache, maxBytes int64) (*replica.Replicator, error) {
+func addReplicas(ctx context.Context, mgr manager.Manager, peers *replica.Peers, collections *imports.CollectionCache, maxBytes int64) (*replica.Replicator, error) {
 	if peers == nil {
 		return nil, nil
 	}
@@ -91,7 +91,7 @@ func addReplicas(ctx context.Context, mgr manager.Manager, peers *replica.Peers,
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { replicator.Wake() },
 			UpdateFunc: func(before, after any) {
-				if controller.ChangesArchives(before, after) {
+				if imports.ChangesArchives(before, after) {
 					replicator.Wake()
 				}
 			},

@@ -31,7 +31,19 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	managercache "github.com/collection-operator/collection-operator/internal/controller/cache"
+	catalogcontroller "github.com/collection-operator/collection-operator/internal/controller/catalog"
+	"github.com/collection-operator/collection-operator/internal/controller/conflict"
+	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/customresourcedefinition"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/intake"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcollection"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcondition"
+	"github.com/collection-operator/collection-operator/internal/controller/suboperatorconfig"
+	"github.com/collection-operator/collection-operator/internal/controller/subscription"
+	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
+	"github.com/collection-operator/collection-operator/internal/controller/zosendpoint"
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/install/credential"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
@@ -181,10 +193,10 @@ func run(ctx context.Context, s options, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := controller.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
+	if err := conflict.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
-	if err := controller.CheckPredecessor(ctx, mgr.GetAPIReader(), s.render.ArtifactServer.Namespace); err != nil {
+	if err := conflict.CheckPredecessor(ctx, mgr.GetAPIReader(), s.render.ArtifactServer.Namespace); err != nil {
 		return err
 	}
 	store, err := store.Open(filepath.Join(s.storageDir, ".artifacts"))
@@ -200,7 +212,7 @@ func run(ctx context.Context, s options, p *process) error {
 	if err != nil {
 		return err
 	}
-	collections := &controller.CollectionCache{Store: store, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
+	collections := &imports.CollectionCache{Store: store, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
 	peers := newPeers(mgr, s, certificates)
 	trusted, err := newTrustedAuthorities(ctx, mgr, s)
 	if err != nil {
@@ -255,7 +267,7 @@ func newManager(s options, metrics metricsserver.Options) (manager.Manager, erro
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
 		MapperProvider:                olm.NewRESTMapper,
-		Cache:                         controller.LimitCache(controller.CacheOptions(), s.namespaces.names),
+		Cache:                         managercache.LimitCache(managercache.Options(), s.namespaces.names),
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        s.probeAddress,
@@ -289,23 +301,23 @@ func newOLM(mgr manager.Manager, s options) (*olm.Cluster, error) {
 	}, nil
 }
 
-func newEndpointReconciler(mgr manager.Manager, s options, recorder events.EventRecorder) *controller.ZosEndpointReconciler {
-	return &controller.ZosEndpointReconciler{
+func newEndpointReconciler(mgr manager.Manager, s options, recorder events.EventRecorder) *zosendpoint.Reconciler {
+	return &zosendpoint.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Namespaces: s.namespaces.names,
 		Prober: &probe.Prober{Control: s.guard.Control}, ProbeInterval: s.probeInterval, Probed: s.budgets.endpoints,
 	}
 }
 
-func newOperatorConditionReconciler(mgr manager.Manager, s options) *controller.OperatorConditionReconciler {
-	return &controller.OperatorConditionReconciler{
+func newOperatorConditionReconciler(mgr manager.Manager, s options) *operatorcondition.Reconciler {
+	return &operatorcondition.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace,
 		Name: os.Getenv(olm.ConditionVariable), Namespaces: s.namespaces.names,
 	}
 }
 
-func addControllers(ctx context.Context, mgr manager.Manager, s options, archives *controller.ArchiveSource, authorities *controller.Authorities, trusted *controller.TrustedAuthorities, key endpoint.Key, ready *readiness) (*controllers, error) {
+func addControllers(ctx context.Context, mgr manager.Manager, s options, archives *intake.Source, authorities *trustedauthorities.Authorities, trusted *trustedauthorities.TrustedAuthorities, key endpoint.Key, ready *readiness) (*controllers, error) {
 	collections := archives.Collections
-	if err := controller.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := managercache.AddIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return nil, err
 	}
 	cluster, err := newOLM(mgr, s)
@@ -322,8 +334,8 @@ func addControllers(ctx context.Context, mgr manager.Manager, s options, archive
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures = strings.Split(s.architectures, ",")
-	imported, definitions := &controller.Imports{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &controller.WrittenDefinitions{}
-	importer := &controller.OperatorCollectionReconciler{
+	imported, definitions := &imports.Index{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &crds.WrittenDefinitions{}
+	importer := &operatorcollection.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
 		Imports: imported, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
 	}
@@ -333,26 +345,26 @@ func addControllers(ctx context.Context, mgr manager.Manager, s options, archive
 	}{
 		cluster,
 		importer,
-		&controller.CustomResourceDefinitionReconciler{
+		&customresourcedefinition.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Imports: imported,
 			Definitions: definitions, VersionAges: s.versions.ages,
 		},
-		&controller.SubOperatorConfigReconciler{
+		&suboperatorconfig.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: mgr.GetCache(), Recorder: recorder, Collections: collections, OLM: cluster,
 			Settings: s.render, CredentialKey: key, Namespaces: s.namespaces.names, Grants: granted, Workers: s.budgets.workers, Authorities: authorities, Trusted: trusted,
 		},
 		endpoints,
-		&controller.SubscriptionReconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
+		&subscription.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, OLM: cluster},
 		newOperatorConditionReconciler(mgr, s),
 	}
 	if cluster != nil {
-		importer.Publications = controller.NewPublications()
+		importer.Publications = imports.NewPublications()
 		server := catalog.NewServer(s.catalog.bindAddress)
 		ready.cluster, ready.catalog = cluster, server
 		if err := mgr.Add(server); err != nil {
 			return nil, err
 		}
-		all = append(all, &controller.CatalogReconciler{
+		all = append(all, &catalogcontroller.Reconciler{
 			Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Settings: s.render, OLM: cluster, Grants: granted,
 			Server: server, Publications: importer.Publications, Elected: mgr.Elected(),
 		})

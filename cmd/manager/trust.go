@@ -11,17 +11,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
 	"github.com/collection-operator/collection-operator/internal/run/environment"
 )
 
 // newTrustedAuthorities reads the authorities that an administrator trusts.
-func newTrustedAuthorities(ctx context.Context, mgr manager.Manager, s options) (*controller.TrustedAuthorities, error) {
+func newTrustedAuthorities(ctx context.Context, mgr manager.Manager, s options) (*trustedauthorities.TrustedAuthorities, error) {
 	system, err := readFirst(environment.SystemBundles)
 	if err != nil {
 		return nil, err
 	}
-	trusted := &controller.TrustedAuthorities{
+	trusted := &trustedauthorities.TrustedAuthorities{
 		Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("collection-operator"), Namespace: s.render.ArtifactServer.Namespace, System: system,
 	}
 	return trusted, errors.Join(trusted.Load(ctx), trusted.SetupWithManager(mgr))

@@ -5,25 +5,25 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // addUploadFolder watches the folder into which clients copy archives. A manager that does not lead gives them to the one that does.
-func addUploadFolder(mgr manager.Manager, s options, source *controller.ArchiveSource) error {
+func addUploadFolder(mgr manager.Manager, s options, source *intake.Source) error {
 	folder, err := store.NewUploadFolder(source.UploadDir, s.fetchMaxBytes)
 	if err != nil {
 		return err
 	}
 	log := mgr.GetLogger().WithName("uploads")
 	folder.Warn = func(err error) { log.Error(err, "uploads are found later") }
-	var handOver *controller.HandOver
+	var handOver *intake.HandOver
 	if source.Peers != nil {
-		token := controller.PeerToken(source.Collections.Key)
+		token := intake.PeerToken(source.Collections.Key)
 		give := func(ctx context.Context, upload store.Upload) error {
 			return source.Peers.SendUpload(ctx, upload, token)
 		}
-		handOver = controller.NewHandOver(folder, give, source.Peers.Leader, mgr.Elected())
+		handOver = intake.NewHandOver(folder, give, source.Peers.Leader, mgr.Elected())
 		if err := mgr.Add(handOver); err != nil {
 			return err
 		}

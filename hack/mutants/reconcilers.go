@@ -3,60 +3,60 @@ package main
 // ofReconcilers are faults of reconcilers: of the order of their steps, of what they wait for, and of what status says.
 var ofReconcilers = []mutation{
 	{
-		"Ready stays true in the write that names another archive", "(*OperatorCollectionReconciler).beginInstallation",
+		"Ready stays true in the write that names another archive", "operatorcollection.(*Reconciler).beginInstallation",
 		`	status.SetReady(&now.Conditions, oc.Generation, waits, "")
 `,
 		`	_ = waits
 `,
 	},
 	{
-		"Ready stays true while kinds are not served", "(*OperatorCollectionReconciler).beginInstallation",
+		"Ready stays true while kinds are not served", "operatorcollection.(*Reconciler).beginInstallation",
 		"_ = r.describe(oc, scope, waits)",
 		"_ = waits",
 	},
 	{
-		"a SubOperatorConfig stays ready when its upgrade begins", "(*SubOperatorConfigReconciler).beginUpgrade",
+		"a SubOperatorConfig stays ready when its upgrade begins", "suboperatorconfig.(*Reconciler).beginUpgrade",
 		`	if !begins ||`,
 		`	if begins ||`,
 	},
 	{
-		"an operator stays in a namespace that is not mapped any more", "(*SubOperatorConfigReconciler).uninstallUnmapped",
+		"an operator stays in a namespace that is not mapped any more", "suboperatorconfig.(*Reconciler).uninstallUnmapped",
 		"if !terminating {",
 		"if terminating {",
 	},
 	{
-		"a conflict of two SubOperatorConfigs is not told", "(*SubOperatorConfigReconciler).withoutConflicts",
+		"a conflict of two SubOperatorConfigs is not told", "suboperatorconfig.(*Reconciler).withoutConflicts",
 		"s.mappings, s.problems = free, append(s.problems, conflicts...)",
 		`_ = free
 	s.problems = append(s.problems, conflicts...)`,
 	},
 	{
-		"a SubOperatorConfig does not wait for its collection", "(*SubOperatorConfigReconciler).Reconcile",
+		"a SubOperatorConfig does not wait for its collection", "suboperatorconfig.(*Reconciler).Reconcile",
 		`			r.awaitCollection,
 `,
 		"",
 	},
 	{
-		"a SubOperatorConfig goes before its operator", "(*SubOperatorConfigReconciler).uninstallEverywhere",
+		"a SubOperatorConfig goes before its operator", "suboperatorconfig.(*Reconciler).uninstallEverywhere",
 		"return status.Join(errs...)",
 		`_ = status.Join(errs...)
 	return nil`,
 	},
 	{
-		"a namespace is upgraded before its turn", "(*SubOperatorConfigReconciler).awaitTurn",
+		"a namespace is upgraded before its turn", "suboperatorconfig.(*Reconciler).awaitTurn",
 		"case upgrade == nil || upgrade.Digest != s.oc.Status.Artifact.Digest:",
 		`case upgrade == nil || upgrade.Digest != s.oc.Status.Artifact.Digest:
 		return nil
 	case false:`,
 	},
 	{
-		"an upgrade begins without a record", "(*SubOperatorConfigReconciler).Reconcile",
+		"an upgrade begins without a record", "suboperatorconfig.(*Reconciler).Reconcile",
 		`		r.beginUpgrade,
 `,
 		"",
 	},
 	{
-		"an operator is removed from a namespace that is not selected any more", "(*SubOperatorConfigReconciler).uninstall",
+		"an operator is removed from a namespace that is not selected any more", "suboperatorconfig.(*Reconciler).uninstall",
 		`namespace != "" && err != nil`,
 		"false && err != nil",
 	},
@@ -76,50 +76,50 @@ var ofReconcilers = []mutation{
 		"case false:",
 	},
 	{
-		"a CRD is deleted because a cache lacks its OperatorCollection", "(*CustomResourceDefinitionReconciler).removeUnused",
+		"a CRD is deleted because a cache lacks its OperatorCollection", "customresourcedefinition.(*Reconciler).removeUnused",
 		"if err := r.Reader.List(ctx, live); err != nil {",
 		"if err := r.Client.List(ctx, live); err != nil {",
 	},
 	{
-		"a CRD is deleted with custom resources", "(*CustomResourceDefinitionReconciler).remove",
+		"a CRD is deleted with custom resources", "customresourcedefinition.(*Reconciler).remove",
 		"if err == nil && len(items) == 0 {",
 		"if err == nil {",
 	},
 	{
-		"any namespace may publish a version of a collection", "(*OperatorCollectionReconciler).checkClaim",
+		"any namespace may publish a version of a collection", "operatorcollection.(*Reconciler).checkClaim",
 		"if crd.Publish(",
 		"if true || crd.Publish(",
 	},
 	{
-		"Imported is true before kinds are served", "(*OperatorCollectionReconciler).reconcile",
+		"Imported is true before kinds are served", "operatorcollection.(*Reconciler).reconcile",
 		`		r.awaitServed,
 `,
 		"",
 	},
 	{
-		"an archive that is refused stays in the store", "(*OperatorCollectionReconciler).removeRefused",
+		"an archive that is refused stays in the store", "operatorcollection.(*Reconciler).removeRefused",
 		"if refused {",
 		"if false {",
 	},
 	{
-		"the source brings an old version back", "(*OperatorCollectionReconciler).checkOrder",
+		"the source brings an old version back", "operatorcollection.(*Reconciler).checkOrder",
 		"!is.Version.LessThan(version)",
 		"(true || is.Version.LessThan(version))",
 	},
 	{
-		"other content at the same URL is accepted", "(*ArchiveSource).ensureArtifact",
-		"file.Digest != digest.Digest(known.artifact.Digest) &&",
+		"other content at the same URL is accepted", "intake.(*Source).EnsureArtifact",
+		"file.Digest != digest.Digest(known.Artifact.Digest) &&",
 		"false &&",
 	},
 	{
-		"an upgrade that breaks custom resources is accepted", "(*OperatorCollectionReconciler).checkUpgrade",
-		"if !acceptsBreaking(oc) {",
+		"an upgrade that breaks custom resources is accepted", "operatorcollection.(*Reconciler).checkUpgrade",
+		"if !upgradecheck.AcceptsBreaking(oc) {",
 		"if false {",
 	},
 	{
-		"OperatorCollections are not counted", "(*OperatorCollectionReconciler).checkNumber",
-		"return budgetFailure(r.Budgets.collections().Check(claims, indexOf(all, oc)))",
-		`_ = budgetFailure(r.Budgets.collections().Check(claims, indexOf(all, oc)))
+		"OperatorCollections are not counted", "operatorcollection.(*Reconciler).checkNumber",
+		"return budget.Failure(r.Budgets.collections().Check(claims, indexOf(all, oc)))",
+		`_ = budget.Failure(r.Budgets.collections().Check(claims, indexOf(all, oc)))
 	return nil`,
 	},
 	{
@@ -128,7 +128,7 @@ var ofReconcilers = []mutation{
 		"(true || reachable.Status == metav1.ConditionTrue ||",
 	},
 	{
-		"a state that is not valid is replaced", "(*ZosEndpointReconciler).readState",
+		"a state that is not valid is replaced", "zosendpoint.(*Reconciler).readState",
 		"return secret, state, err",
 		`if err != nil {
 		state, err = &endpoint.State{}, nil
@@ -141,17 +141,17 @@ var ofReconcilers = []mutation{
 		"false && s.endpoint.Status.PinnedFor != mapping.Address(s.endpoint)",
 	},
 	{
-		"a restored endpoint is probed before its host key counts", "(*ZosEndpointReconciler).restorePinned",
+		"a restored endpoint is probed before its host key counts", "zosendpoint.(*Reconciler).restorePinned",
 		"if e.Status.ObservedGeneration != 0 ||",
 		"if e.Status.ObservedGeneration >= 0 ||",
 	},
 	{
-		"the place of a pod that runs is given away", "(*ZosEndpointReconciler).goneHolders",
+		"the place of a pod that runs is given away", "zosendpoint.(*Reconciler).goneHolders",
 		"pods[holder.Pod] = err != nil ||",
 		"pods[holder.Pod] = true || err != nil ||",
 	},
 	{
-		"a SubOperatorConfig is deleted because a cache lacks its Subscription", "(*SubscriptionReconciler).removeAbandoned",
+		"a SubOperatorConfig is deleted because a cache lacks its Subscription", "subscription.(*Reconciler).removeAbandoned",
 		"if live.UID == made {",
 		"if false {",
 	},

@@ -9,7 +9,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	catalogcontroller "github.com/collection-operator/collection-operator/internal/controller/catalog"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
@@ -18,7 +19,7 @@ import (
 
 // follower is a reconciler of the catalog in a manager that does not lead: it serves the catalog, and writes nothing.
 type follower struct {
-	*controller.CatalogReconciler
+	*catalogcontroller.Reconciler
 	writes apiserver.Writes
 	faults *faults
 }
@@ -27,10 +28,10 @@ func newFollower(t *testing.T, i *importer) *follower {
 	t.Helper()
 	scheme := withOLM(t, i.server)
 	f, c := &follower{faults: newFaults()}, newOLMClient(t, scheme, i.server.Config)
-	f.CatalogReconciler = &controller.CatalogReconciler{
+	f.Reconciler = &catalogcontroller.Reconciler{
 		Client: f.faults.around(within(i.home, newOLMClient(t, scheme, f.writes.Of(i.server.Config))), ""), Reader: f.faults.around(c, "live "),
 		Collections: i.Collections, Settings: render.DefaultSettings(), Grants: sharedGrants(t, i.server), OLM: newCluster(t, c, i.server.Config, i.home),
-		Server: catalog.NewServer("127.0.0.1:0"), Publications: controller.NewPublications(), Elected: make(chan struct{}),
+		Server: catalog.NewServer("127.0.0.1:0"), Publications: imports.NewPublications(), Elected: make(chan struct{}),
 	}
 	return f
 }

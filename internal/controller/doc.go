@@ -1,4 +1,6 @@
-// Package controller reconciles the three kinds of this project, and the CRDs of the collections they bring.
+// Package controller has a package for each reconciler, named after the kind that it reconciles, and those that several of them share:
+// intake (from a source to an archive in the store), imports (what was imported), crds (the plan of the CRDs), replacement, upgradecheck,
+// cache and metrics. A reconciler never imports another one. Tests here run reconcilers against an API server that they share.
 //
 // Each reconciler is a list of steps. Steps return errors and never touch conditions; one function per kind turns the
 // error of the last step, and the scope that the steps share, into status.

@@ -28,7 +28,19 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	managercache "github.com/collection-operator/collection-operator/internal/controller/cache"
+	catalogcontroller "github.com/collection-operator/collection-operator/internal/controller/catalog"
+	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/customresourcedefinition"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/intake"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcollection"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcondition"
+	"github.com/collection-operator/collection-operator/internal/controller/runcounts"
+	"github.com/collection-operator/collection-operator/internal/controller/suboperatorconfig"
+	"github.com/collection-operator/collection-operator/internal/controller/subscription"
+	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
+	"github.com/collection-operator/collection-operator/internal/controller/zosendpoint"
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
@@ -51,9 +63,9 @@ type running struct {
 	web         *web
 	home, other string
 	source      source
-	counts      *controller.RunCounts
-	trusted     *controller.TrustedAuthorities
-	authorities *controller.Authorities
+	counts      *runcounts.RunCounts
+	trusted     *trustedauthorities.TrustedAuthorities
+	authorities *trustedauthorities.Authorities
 }
 
 func startRunning(t *testing.T) *running {
@@ -67,7 +79,7 @@ func startRunning(t *testing.T) *running {
 	}
 	r.patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.other}}, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, mapping.AnnotationAllow, home))
 	selection := mapping.Selection{r.home, r.other}
-	options := controller.LimitCache(controller.CacheOptions(), selection)
+	options := managercache.LimitCache(managercache.Options(), selection)
 	options.DefaultNamespaces = map[string]cache.Config{r.home: {}, r.other: {}} // Other tests leave objects behind.
 	mgr, err := ctrl.NewManager(shared.Config, ctrl.Options{
 		Scheme: scheme, MapperProvider: olm.NewRESTMapper, Cache: options, Metrics: metrics.Options{BindAddress: "0"},
@@ -90,7 +102,7 @@ func startRunning(t *testing.T) *running {
 
 func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Manager, selection mapping.Selection) {
 	t.Helper()
-	apiserver.Must(t, controller.AddIndexes(ctx, mgr.GetFieldIndexer()))
+	apiserver.Must(t, managercache.AddIndexes(ctx, mgr.GetFieldIndexer()))
 	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
 	granted, err := grants.NewSource(ctx, mgr, false)
@@ -99,35 +111,35 @@ func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Man
 	apiserver.Must(t, err)
 	c, reader, recorder, limits := mgr.GetClient(), mgr.GetAPIReader(), events.NewFakeRecorder(100000), budget.Limits{PerNamespace: 4, Total: 4}
 	cluster := &olm.Cluster{Client: c, Reader: reader, Discovery: served, CatalogAddress: "catalog.example:50051", CatalogNamespace: r.home}
-	collections := &controller.CollectionCache{Store: archives, Key: bytes.Repeat([]byte("k"), 32)}
-	imports, definitions := &controller.Imports{Client: c, Reader: within(r.home, r.client)}, &controller.WrittenDefinitions{}
-	publications, peers := controller.NewPublications(), &replica.Peers{Reader: reader, Namespace: r.home}
-	r.counts = &controller.RunCounts{Client: c, Reader: reader}
-	r.trusted = &controller.TrustedAuthorities{Reader: reader, Recorder: recorder, Namespace: r.home}
+	collections := &imports.CollectionCache{Store: archives, Key: bytes.Repeat([]byte("k"), 32)}
+	imported, definitions := &imports.Index{Client: c, Reader: within(r.home, r.client)}, &crds.WrittenDefinitions{}
+	publications, peers := imports.NewPublications(), &replica.Peers{Reader: reader, Namespace: r.home}
+	r.counts = &runcounts.RunCounts{Client: c, Reader: reader}
+	r.trusted = &trustedauthorities.TrustedAuthorities{Reader: reader, Recorder: recorder, Namespace: r.home}
 	apiserver.Must(t, r.trusted.Load(ctx))
-	r.authorities = controller.NewAuthorities(func() string { return "first" }, 0)
+	r.authorities = trustedauthorities.NewAuthorities(func() string { return "first" }, 0)
 	settings := render.DefaultSettings()
 	for _, one := range []interface{ SetupWithManager(ctrl.Manager) error }{
 		cluster, r.counts, r.trusted,
-		&controller.OperatorCollectionReconciler{
-			Client: c, Reader: reader, Recorder: recorder, Collections: collections, Imports: imports, Definitions: definitions, Namespaces: selection,
-			Budgets: &controller.CollectionBudgets{}, Peers: peers, Publications: publications,
-			Source: &controller.ArchiveSource{
+		&operatorcollection.Reconciler{
+			Client: c, Reader: reader, Recorder: recorder, Collections: collections, Imports: imported, Definitions: definitions, Namespaces: selection,
+			Budgets: &operatorcollection.Budgets{}, Peers: peers, Publications: publications,
+			Source: &intake.Source{
 				Client: c, Reader: reader, Collections: collections, Peers: peers, Workers: limits, Downloads: limits, Namespace: r.home,
 				Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &store.Pushes{Dir: t.TempDir()},
 			},
 		},
-		&controller.CustomResourceDefinitionReconciler{Client: c, Reader: reader, Collections: collections, Imports: imports, Definitions: definitions},
-		&controller.SubOperatorConfigReconciler{
+		&customresourcedefinition.Reconciler{Client: c, Reader: reader, Collections: collections, Imports: imported, Definitions: definitions},
+		&suboperatorconfig.Reconciler{
 			Client: c, Reader: reader, Cache: mgr.GetCache(), Recorder: recorder, Collections: collections, Settings: settings, Grants: granted,
 			CredentialKey: bytes.Repeat([]byte("k"), 32), Namespaces: selection, Workers: limits, OLM: cluster, Trusted: r.trusted, Authorities: r.authorities,
 		},
-		&controller.ZosEndpointReconciler{
+		&zosendpoint.Reconciler{
 			Client: c, Reader: reader, Recorder: recorder, Prober: &probe.Prober{}, ProbeInterval: time.Hour, Namespaces: selection,
 		},
-		&controller.SubscriptionReconciler{Client: c, Reader: reader, Recorder: recorder, OLM: cluster},
-		&controller.OperatorConditionReconciler{Client: c, Reader: reader, Namespace: r.home, Name: "manager", Namespaces: selection},
-		&controller.CatalogReconciler{
+		&subscription.Reconciler{Client: c, Reader: reader, Recorder: recorder, OLM: cluster},
+		&operatorcondition.Reconciler{Client: c, Reader: reader, Namespace: r.home, Name: "manager", Namespaces: selection},
+		&catalogcontroller.Reconciler{
 			Client: c, Reader: reader, Collections: collections, Settings: settings, Grants: granted, OLM: cluster,
 			Server: catalog.NewServer("127.0.0.1:0"), Publications: publications, Elected: mgr.Elected(),
 		},

@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/conflict"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
 func TestNeighbors(t *testing.T) {
 	server := apiserver.Shared(t)
-	apiserver.Must(t, controller.CheckNeighbors(t.Context(), server.Client))
+	apiserver.Must(t, conflict.CheckNeighbors(t.Context(), server.Client))
 	faults := newFaults()
 	faults.set("list CustomResourceDefinitionList", errAway)
-	if err := controller.CheckNeighbors(t.Context(), faults.around(server.Client, "")); !errors.Is(err, errAway) {
+	if err := conflict.CheckNeighbors(t.Context(), faults.around(server.Client, "")); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 	beside := interceptor.NewClient(server.Client, interceptor.Funcs{
@@ -38,7 +38,7 @@ func TestNeighbors(t *testing.T) {
 			return err
 		},
 	})
-	if err := controller.CheckNeighbors(t.Context(), beside); err == nil || !strings.Contains(err.Error(), "other, theirs: remove that product first") {
+	if err := conflict.CheckNeighbors(t.Context(), beside); err == nil || !strings.Contains(err.Error(), "other, theirs: remove that product first") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -46,7 +46,7 @@ func TestNeighbors(t *testing.T) {
 func TestPredecessor(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, faults := server.Namespace(t), newFaults()
-	apiserver.Must(t, controller.CheckPredecessor(t.Context(), server.Client, namespace))
+	apiserver.Must(t, conflict.CheckPredecessor(t.Context(), server.Client, namespace))
 	for name, label := range map[string]string{"earlier": "", "of OLM": v2beta2.ManagerLabelValue} {
 		labels := map[string]string{"a": "b"}
 		if label != "" {
@@ -62,13 +62,13 @@ func TestPredecessor(t *testing.T) {
 			},
 		}
 		apiserver.Must(t, server.Client.Create(t.Context(), deployment))
-		if err := controller.CheckPredecessor(t.Context(), server.Client, namespace); (err == nil) != (label != "") {
+		if err := conflict.CheckPredecessor(t.Context(), server.Client, namespace); (err == nil) != (label != "") {
 			t.Errorf("%s: %v", name, err)
 		}
 		apiserver.Must(t, server.Client.Delete(t.Context(), deployment))
 	}
 	faults.set("get Deployment", errAway)
-	if err := controller.CheckPredecessor(t.Context(), faults.around(server.Client, ""), namespace); !errors.Is(err, errAway) {
+	if err := conflict.CheckPredecessor(t.Context(), faults.around(server.Client, ""), namespace); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 }

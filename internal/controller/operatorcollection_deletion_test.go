@@ -18,7 +18,6 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
@@ -59,7 +58,7 @@ func (i *importer) isGone(t *testing.T) bool {
 func (i *importer) keepConfig(t *testing.T) *v2beta2.SubOperatorConfig {
 	t.Helper()
 	soc := i.configs(t)[0]
-	soc.Finalizers = []string{controller.Finalizer}
+	soc.Finalizers = []string{v2beta2.Finalizer}
 	apiserver.Must(t, i.server.Client.Update(t.Context(), &soc))
 	return &soc
 }
@@ -83,7 +82,7 @@ func TestDeletionOfOperatorCollection(t *testing.T) {
 			}
 			if oc := i.becomes(t, map[v2beta2.DeletionPolicy]string{
 				v2beta2.DeletionBlock: v2beta2.ReasonInstancesExist, v2beta2.DeletionFinalize: v2beta2.ReasonFinalizingInstances,
-			}[policy], i.home+"/one"); i.exists(t, thing) || !i.exists(t, soc) || !slices.Contains(oc.Finalizers, controller.Finalizer) {
+			}[policy], i.home+"/one"); i.exists(t, thing) || !i.exists(t, soc) || !slices.Contains(oc.Finalizers, v2beta2.Finalizer) {
 				t.Errorf("got %+v", oc)
 			}
 			i.end(t, thing)
@@ -186,7 +185,7 @@ func TestDeletionAfterAFailure(t *testing.T) {
 				_, _ = i.definitions.Reconcile(t.Context(), i.id()) // It may fail, too.
 				return err != nil
 			})
-			if oc := i.live(t); !errors.Is(err, errAway) || !slices.Contains(oc.Finalizers, controller.Finalizer) || isEarly && len(i.configs(t)) == 0 {
+			if oc := i.live(t); !errors.Is(err, errAway) || !slices.Contains(oc.Finalizers, v2beta2.Finalizer) || isEarly && len(i.configs(t)) == 0 {
 				t.Errorf("got %v, %+v", err, oc.Status.Conditions)
 			}
 			i.faults.clear()

@@ -26,7 +26,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/collection/reserved"
-	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/install/credential"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
@@ -43,7 +42,7 @@ func TestImport(t *testing.T) {
 	if oc.Status.Artifact.Digest != digest.FromBytes(content).String() || oc.Status.Artifact.Size != int64(len(content)) || oc.Status.Artifact.Verification != "Skipped" {
 		t.Errorf("got %+v", oc.Status.Artifact)
 	}
-	if !slices.Contains(oc.Finalizers, controller.Finalizer) || oc.Labels[render.LabelName] != i.source.name || len(i.configs(t)) > 0 {
+	if !slices.Contains(oc.Finalizers, v2beta2.Finalizer) || oc.Labels[render.LabelName] != i.source.name || len(i.configs(t)) > 0 {
 		t.Errorf("finalizers %v, labels %v, configs %v", oc.Finalizers, oc.Labels, i.configs(t))
 	}
 	oc = i.awaitImport(t)

@@ -26,7 +26,11 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/customresourcedefinition"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/intake"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcollection"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
@@ -93,8 +97,8 @@ func (w *web) asked() int {
 // importer is a reconciler of OperatorCollections in the namespace home, with that of their CRDs. The first one is gadgets. The collection
 // that it has, and its kind, are those of no other test. No controller runs: a test calls Reconcile.
 type importer struct {
-	*controller.OperatorCollectionReconciler
-	definitions *controller.CustomResourceDefinitionReconciler
+	*operatorcollection.Reconciler
+	definitions *customresourcedefinition.Reconciler
 	server      *apiserver.Server
 	web         *web
 	home        string
@@ -120,19 +124,19 @@ func newImporter(t *testing.T) *importer {
 	}
 	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
-	collections := &controller.CollectionCache{Store: archives, Key: []byte(strings.Repeat("k", 32))}
+	collections := &imports.CollectionCache{Store: archives, Key: []byte(strings.Repeat("k", 32))}
 	c, reader := i.faults.around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.around(shared.Client, "live ")
 	one := budget.Limits{PerNamespace: 1, Total: 1}
-	imports, written := &controller.Imports{Client: c, Reader: reader}, &controller.WrittenDefinitions{}
-	i.OperatorCollectionReconciler = &controller.OperatorCollectionReconciler{
+	imports, written := &imports.Index{Client: c, Reader: reader}, &crds.WrittenDefinitions{}
+	i.Reconciler = &operatorcollection.Reconciler{
 		Client: c, Reader: reader, Recorder: recorder, Collections: collections, Imports: imports, Definitions: written,
-		Budgets: &controller.CollectionBudgets{}, Peers: &replica.Peers{Reader: shared.Client, Namespace: home},
-		Source: &controller.ArchiveSource{
+		Budgets: &operatorcollection.Budgets{}, Peers: &replica.Peers{Reader: shared.Client, Namespace: home},
+		Source: &intake.Source{
 			Client: c, Reader: reader, Collections: collections, Workers: one, Downloads: one, Namespace: home,
 			Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &store.Pushes{Dir: t.TempDir()},
 		},
 	}
-	i.definitions = &controller.CustomResourceDefinitionReconciler{
+	i.definitions = &customresourcedefinition.Reconciler{
 		Client: c, Reader: reader, Collections: collections, Imports: imports, Definitions: written,
 		VersionAges: crd.Ages{Retention: time.Hour, Deprecation: time.Hour, Settles: time.Hour},
 	}

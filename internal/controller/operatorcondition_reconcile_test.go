@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/operatorcondition"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
@@ -24,7 +24,7 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 	server, writes, faults := apiserver.Shared(t), &apiserver.Writes{}, newFaults()
 	scheme, home := withOLM(t, server), server.Namespace(t)
 	c, key := newOLMClient(t, scheme, server.Config), client.ObjectKey{Namespace: home, Name: "manager"}
-	r := &controller.OperatorConditionReconciler{
+	r := &operatorcondition.Reconciler{
 		Client: faults.around(newOLMClient(t, scheme, writes.Of(server.Config)), ""), Reader: faults.around(c, "live "), Namespace: home, Name: "manager",
 		Namespaces: mapping.Selection{home},
 	}

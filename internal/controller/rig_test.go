@@ -31,7 +31,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/author/galaxy"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/suboperatorconfig"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
@@ -85,7 +86,7 @@ func sharedGrants(t *testing.T, shared *apiserver.Server) *grants.Source {
 	environment.Do(func() {
 		store, err := store.Open(filepath.Join(t.TempDir(), "things"))
 		apiserver.Must(t, err)
-		collections := &controller.CollectionCache{Store: store}
+		collections := &imports.CollectionCache{Store: store}
 		things, err := collections.Load(storeArchive(t, store, "first"))
 		apiserver.Must(t, err)
 		environment.grants, environment.err = startEnvironment(shared, things)
@@ -96,7 +97,7 @@ func sharedGrants(t *testing.T, shared *apiserver.Server) *grants.Source {
 
 // rig is a reconciler of the SubOperatorConfig soc in the namespace home, and what it needs. No controller runs: a test calls Reconcile.
 type rig struct {
-	*controller.SubOperatorConfigReconciler
+	*suboperatorconfig.Reconciler
 	server *apiserver.Server
 	home   string
 	oc     *v2beta2.OperatorCollection
@@ -112,12 +113,12 @@ func newRig(t *testing.T) *rig {
 	shared := apiserver.Shared(t)
 	store, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
-	collections := &controller.CollectionCache{Store: store}
+	collections := &imports.CollectionCache{Store: store}
 	archive := storeArchive(t, store, "first")
 
 	nothing := func(client.Object) error { return nil }
 	r := &rig{server: shared, home: shared.Namespace(t), writing: nothing, wrote: nothing, reading: func(string) error { return nil }}
-	r.SubOperatorConfigReconciler = &controller.SubOperatorConfigReconciler{
+	r.Reconciler = &suboperatorconfig.Reconciler{
 		Client: r.writer(shared.NewClient(t, r.writes.Of(shared.Config))), Reader: r.reader(),
 		Cache:    interceptor.NewClient(shared.Client, interceptor.Funcs{Get: getCached}),
 		Recorder: events.NewFakeRecorder(1000), Collections: collections, Settings: render.DefaultSettings(), Grants: sharedGrants(t, shared),

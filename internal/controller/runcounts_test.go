@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/runcounts"
 	"github.com/collection-operator/collection-operator/internal/run/runcount"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
@@ -19,7 +19,7 @@ import (
 func TestRunCounts(t *testing.T) {
 	server, faults := apiserver.Shared(t), newFaults()
 	owner := &endpoints{server: server, home: server.Namespace(t)}
-	r := &controller.RunCounts{Client: faults.around(withNamespaceIndex(server.Client), ""), Reader: faults.around(server.Client, "live ")}
+	r := &runcounts.RunCounts{Client: faults.around(withNamespaceIndex(server.Client), ""), Reader: faults.around(server.Client, "live ")}
 	key := client.ObjectKey{Namespace: owner.home, Name: operator}
 	reconcile := func() error {
 		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})

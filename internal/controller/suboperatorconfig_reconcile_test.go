@@ -17,7 +17,6 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
@@ -25,7 +24,7 @@ import (
 func TestSubOperatorConfigBecomesReady(t *testing.T) {
 	r := newRig(t)
 	soc := r.becomes(t, metav1.ConditionFalse, v2beta2.ReasonProgressing, "is not available")
-	if !slices.Contains(soc.Finalizers, controller.Finalizer) || soc.Labels[render.LabelName] != "things" || soc.Status.Digest != r.oc.Status.Artifact.Digest {
+	if !slices.Contains(soc.Finalizers, v2beta2.Finalizer) || soc.Labels[render.LabelName] != "things" || soc.Status.Digest != r.oc.Status.Artifact.Digest {
 		t.Errorf("finalizers %v, labels %v, digest %s", soc.Finalizers, soc.Labels, soc.Status.Digest)
 	}
 	r.becomes(t, metav1.ConditionFalse, v2beta2.ReasonProgressing, "is not available")
@@ -175,12 +174,12 @@ func TestFinalizerWaits(t *testing.T) {
 	apiserver.Must(t, errors.Join(r.server.Client.Delete(t.Context(), r.oc), r.server.Client.Delete(t.Context(), soc)))
 
 	soc = r.becomes(t, metav1.ConditionFalse, v2beta2.ReasonCollectionTerminating, "the operator is kept until")
-	if !slices.Contains(soc.Finalizers, controller.Finalizer) || r.deployment(t, r.home).DeletionTimestamp != nil {
+	if !slices.Contains(soc.Finalizers, v2beta2.Finalizer) || r.deployment(t, r.home).DeletionTimestamp != nil {
 		t.Error("the operator is removed before its custom resources")
 	}
 	apiserver.Must(t, r.server.Client.Delete(t.Context(), thing))
 	soc = r.becomes(t, metav1.ConditionFalse, v2beta2.ReasonTerminating, "waiting until Deployment")
-	if !slices.Contains(soc.Finalizers, controller.Finalizer) {
+	if !slices.Contains(soc.Finalizers, v2beta2.Finalizer) {
 		t.Error("the finalizer does not wait for the operator")
 	}
 	r.endDeployment(t, r.home)
@@ -208,7 +207,7 @@ func TestSubOperatorConfigAfterAFailure(t *testing.T) {
 			return nil
 		}
 		soc, err := r.reconcile(t, r.home, "soc")
-		if soc == nil || !slices.Contains(soc.Finalizers, controller.Finalizer) || !errors.Is(err, away) {
+		if soc == nil || !slices.Contains(soc.Finalizers, v2beta2.Finalizer) || !errors.Is(err, away) {
 			t.Errorf("%s cannot be read: %v", what, err)
 		}
 	}

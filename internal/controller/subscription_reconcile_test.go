@@ -18,7 +18,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/subscription"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
@@ -27,7 +27,7 @@ import (
 
 // subscriptions is a reconciler of Subscriptions. The namespace home has an OperatorCollection with the collection tests/NAME.
 type subscriptions struct {
-	*controller.SubscriptionReconciler
+	*subscription.Reconciler
 	server     *apiserver.Server
 	client     client.WithWatch
 	home, name string
@@ -43,7 +43,7 @@ func newSubscriptions(t *testing.T) *subscriptions {
 	s := &subscriptions{
 		server: shared, client: newOLMClient(t, scheme, shared.Config), home: home, name: "subscribed-" + home, faults: newFaults(), events: recorder.Events,
 	}
-	s.SubscriptionReconciler = &controller.SubscriptionReconciler{
+	s.Reconciler = &subscription.Reconciler{
 		Client: s.faults.around(newOLMClient(t, scheme, s.writes.Of(shared.Config)), ""), Reader: s.faults.around(s.client, "live "),
 		Recorder: recorder, OLM: newCluster(t, s.client, shared.Config, home),
 	}

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -39,7 +39,7 @@ func newAuthority(t *testing.T, name string) string {
 func TestTrustedAuthorities(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, recorder, faults := server.Namespace(t), events.NewFakeRecorder(100), newFaults()
-	trusted := &controller.TrustedAuthorities{Reader: faults.around(server.Client, ""), Recorder: recorder, Namespace: namespace}
+	trusted := &trustedauthorities.TrustedAuthorities{Reader: faults.around(server.Client, ""), Recorder: recorder, Namespace: namespace}
 	if trusted.Known() || trusted.PEM() != "" || trusted.Certificates() != nil {
 		t.Error("something is known before it is read")
 	}
@@ -53,7 +53,7 @@ func TestTrustedAuthorities(t *testing.T) {
 	}
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
 	bundle := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controller.TrustedAuthoritiesName}, Data: map[string]string{controller.TrustedAuthoritiesKey: first},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: trustedauthorities.TrustedAuthoritiesName}, Data: map[string]string{trustedauthorities.TrustedAuthoritiesKey: first},
 	}
 	apiserver.Must(t, server.Client.Create(t.Context(), bundle))
 	if apiserver.Must(t, trusted.Load(t.Context())); !strings.Contains(trusted.PEM(), strings.TrimSpace(first)) || len(trusted.Certificates()) != 1 {
@@ -67,7 +67,7 @@ func TestTrustedAuthorities(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
 	write := func(text string) {
-		bundle.Data[controller.TrustedAuthoritiesKey] = text
+		bundle.Data[trustedauthorities.TrustedAuthoritiesKey] = text
 		apiserver.Must(t, server.Client.Update(t.Context(), bundle))
 	}
 	write(second)
@@ -88,9 +88,9 @@ func TestTrustedAuthoritiesThatAreNotUsable(t *testing.T) {
 	server := apiserver.Shared(t)
 	namespace, recorder := server.Namespace(t), events.NewFakeRecorder(100)
 	apiserver.Must(t, server.Client.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: controller.TrustedAuthoritiesName}, Data: map[string]string{controller.TrustedAuthoritiesKey: "nonsense"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: trustedauthorities.TrustedAuthoritiesName}, Data: map[string]string{trustedauthorities.TrustedAuthoritiesKey: "nonsense"},
 	}))
-	trusted := &controller.TrustedAuthorities{Reader: server.Client, Recorder: recorder, Namespace: namespace}
+	trusted := &trustedauthorities.TrustedAuthorities{Reader: server.Client, Recorder: recorder, Namespace: namespace}
 	apiserver.Must(t, trusted.Load(t.Context()))
 	if event := <-recorder.Events; trusted.Known() || !strings.Contains(event, "operators keep the authorities that they have") {
 		t.Errorf("got %s", event)

@@ -28,7 +28,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller"
+	"github.com/collection-operator/collection-operator/internal/controller/zosendpoint"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/probe"
 	"github.com/collection-operator/collection-operator/test/apiserver"
@@ -126,7 +126,7 @@ func (m cachesOnly) Add(runnable manager.Runnable) error {
 
 // endpoints is a reconciler of ZosEndpoints in the namespace home. No controller runs: a test calls Reconcile.
 type endpoints struct {
-	*controller.ZosEndpointReconciler
+	*zosendpoint.Reconciler
 	server *apiserver.Server
 	home   string
 	writes apiserver.Writes
@@ -139,7 +139,7 @@ func newEndpoints(t *testing.T) *endpoints {
 	shared := apiserver.Shared(t)
 	recorder := events.NewFakeRecorder(1000)
 	r := &endpoints{server: shared, home: shared.Namespace(t), faults: newFaults(), events: recorder.Events}
-	r.ZosEndpointReconciler = &controller.ZosEndpointReconciler{
+	r.Reconciler = &zosendpoint.Reconciler{
 		Client: r.faults.around(withStateIndex(shared.NewClient(t, r.writes.Of(shared.Config))), ""), Reader: r.faults.around(shared.Client, "live "),
 		Recorder: recorder, Prober: &probe.Prober{}, ProbeInterval: time.Hour,
 	}

@@ -130,3 +130,6 @@ func Result(err error) (ctrl.Result, error) {
 func Later(delay, unchanged time.Duration) time.Duration {
 	return max(delay, min(unchanged/4, maxPoll))
 }
+
+// ChangedInterval is how soon an archive whose content changed is downloaded again, to see whether it changed back.
+const ChangedInterval = 10 * time.Minute

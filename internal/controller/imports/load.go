@@ -1,0 +1,200 @@
+package imports
+
+import (
+	"cmp"
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/store"
+)
+
+// CollectionCache loads collections from the artifact store and remembers, by digest, those that were used last.
+type CollectionCache struct {
+	Store *store.Store
+	// Key signs what is recorded of an import.
+	Key endpoint.Key
+	// LoadedBytes is about how much memory the remembered collections may take; zero means DefaultLoadedBytes.
+	LoadedBytes int64
+
+	// small and large each let one archive be loaded at a time, which takes memory. Small archives do not wait for large ones.
+	small, large sync.Mutex
+	// loading lets all who ask for an archive at the same time wait for one load of it.
+	loading singleflight.Group
+
+	mu       sync.Mutex
+	loaded   loadedCollections
+	outlines outlines
+	// forgotten is the number of calls of forget.
+	forgotten atomic.Int64
+
+	Signatures SignatureCache
+}
+
+// smallLimits are those of an archive that is loaded within some milliseconds.
+var smallLimits = archive.Limits{TotalBytes: 4 << 20, KeptBytes: 128 << 10, Entries: 2000}
+
+// Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
+// of [store.Store.Open], [archive.Read] and [model.Load]; problems that [crd.Validate] finds are one of them.
+func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error) {
+	if loaded := c.loaded.get(archived); loaded != nil {
+		return loaded, nil
+	}
+	result, err, _ := c.loading.Do(archived.String(), func() (any, error) {
+		if loaded := c.loaded.get(archived); loaded != nil {
+			return loaded, nil
+		}
+		forgotten := c.forgotten.Load()
+		loaded, err := c.readInTurn(archived)
+		if err == nil {
+			c.remember(archived, loaded, forgotten)
+		}
+		return loaded, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return result.(*model.Collection), nil
+}
+
+// remember keeps what was read, unless an archive was forgotten since the number of those was the one before: it may be this one.
+func (c *CollectionCache) remember(archived digest.Digest, loaded *model.Collection, before int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.forgotten.Load() == before {
+		c.loaded.add(archived, loaded, cmp.Or(c.LoadedBytes, DefaultLoadedBytes))
+		c.outlines.add(archived, loaded)
+	}
+}
+
+// readInTurn reads an archive as a small one, and again in the turn of large ones if it is not.
+func (c *CollectionCache) readInTurn(archived digest.Digest) (*model.Collection, error) {
+	begin := time.Now()
+	loaded, err := c.readSmall(archived)
+	var refused *archive.Error
+	isLarge := errors.As(err, &refused) && (refused.Reason == archive.TooLarge || refused.Reason == archive.TooManyEntries)
+	if isLarge {
+		loaded, err = c.readLarge(archived)
+	}
+	ctrl.Log.WithName("collections").V(1).Info("an archive was loaded", "digest", archived, "large", isLarge, "seconds", time.Since(begin).Seconds())
+	return loaded, err
+}
+
+func (c *CollectionCache) readSmall(archived digest.Digest) (*model.Collection, error) {
+	c.small.Lock()
+	defer c.small.Unlock()
+	return c.read(archived, smallLimits)
+}
+
+func (c *CollectionCache) readLarge(archived digest.Digest) (*model.Collection, error) {
+	c.large.Lock()
+	defer c.large.Unlock()
+	return c.read(archived, archive.DefaultLimits)
+}
+
+func (c *CollectionCache) read(archived digest.Digest, limits archive.Limits) (*model.Collection, error) {
+	content, _, err := c.Store.Open(archived)
+	if err != nil {
+		return nil, err
+	}
+	defer content.Close()
+	files, err := archive.Read(content, limits, model.Keep)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := model.Load(files)
+	if err != nil {
+		return nil, err
+	}
+	if loaded.Problems = findings.Merge(loaded.Problems, crd.Validate(loaded)); len(loaded.Problems.Refused()) > 0 {
+		return nil, loaded.Problems
+	}
+	return loaded, nil
+}
+
+// forget drops an archive from memory. It is read again when it is needed.
+func (c *CollectionCache) forget(archived digest.Digest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgotten.Add(1)
+	c.loading.Forget(archived.String())
+	c.Signatures.Forget(archived)
+	c.loaded.remove(archived)
+	c.outlines.remove(archived)
+}
+
+const (
+	// maxOutlines is the number of collections whose outlines are remembered.
+	maxOutlines = 4096
+	// maxOutlineBytes bounds an outline that is remembered.
+	maxOutlineBytes = 8 << 10
+)
+
+// outlines remember what status and labels say of the collections that were loaded last.
+type outlines struct {
+	once sync.Once
+	of   *lru.Cache
+}
+
+func (o *outlines) cache() *lru.Cache {
+	o.once.Do(func() { o.of = lru.New(maxOutlines) })
+	return o.of
+}
+
+func (o *outlines) add(archived digest.Digest, loaded *model.Collection) {
+	if outline := outlineOf(loaded); sizeOf(reflect.ValueOf(outline)) <= maxOutlineBytes {
+		o.cache().Add(archived, outline)
+	}
+}
+
+func (o *outlines) remove(archived digest.Digest) { o.cache().Remove(archived) }
+
+// Outline is Load without what only CRDs and operators are made from: of the kinds it has only the names. It is remembered longer.
+func (c *CollectionCache) Outline(archived digest.Digest) (*model.Collection, error) {
+	if outline, ok := c.outlines.cache().Get(archived); ok {
+		return outline.(*model.Collection), nil
+	}
+	return c.Load(archived)
+}
+
+// outlineOf returns the identity of a collection, its version, the names of its kinds, and its problems.
+func outlineOf(c *model.Collection) *model.Collection {
+	outline := &model.Collection{Domain: c.Domain, Name: c.Name, Version: c.Version, Replaces: c.Replaces, Problems: c.Problems}
+	for _, resource := range c.Resources {
+		outline.Resources = append(outline.Resources, model.Resource{Kind: resource.Kind})
+	}
+	return outline
+}
+
+// ProblemSummaryLines bounds how many problems of an archive a status message shows.
+const ProblemSummaryLines = 10
+
+// LoadFailure gives an error of Load its reason.
+func LoadFailure(err error) error {
+	var unreadable *archive.Error
+	var problems findings.Problems
+	switch {
+	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
+	case errors.As(err, &unreadable):
+		return status.Stalled(archiveReason(unreadable.Reason), err)
+	case errors.As(err, &problems):
+		refused := problems.Refused()
+		return status.Stalled(problemReason(refused), errors.New(refused.Summary(ProblemSummaryLines)))
+	}
+	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}

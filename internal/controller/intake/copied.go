@@ -1,0 +1,304 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
+)
+
+// copiedArchive is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
+type copiedArchive struct {
+	path       string
+	written    time.Time
+	generation int64
+	secret     types.UID
+	version    string
+}
+
+// copyVerdict is what became of the copiedArchive that was considered last.
+type copyVerdict struct {
+	copiedArchive
+	// digest is that of the archive that was imported afterwards.
+	digest digest.Digest
+	// refused says why it was not, or is nil.
+	refused *status.Error
+	// retry is when it is tried again, and delay how long that is after the last time. They are zero if that is of no use.
+	retry time.Time
+	delay time.Duration
+}
+
+// isDue reports whether an archive that could not be imported is tried again.
+func (v copyVerdict) isDue() bool { return v.delay > 0 && !time.Now().Before(v.retry) }
+
+// wait is the delay before that, or zero if it is not.
+func (v copyVerdict) wait() time.Duration {
+	if v.delay == 0 {
+		return 0
+	}
+	return max(time.Until(v.retry), time.Second)
+}
+
+// copyVerdicts has the last copyVerdict of each OperatorCollection in memory: an archive that was copied before the manager started is
+// not considered again.
+type copyVerdicts struct{ sync.Map }
+
+func (c *copyVerdicts) Last(oc *v2beta2.OperatorCollection) copyVerdict {
+	found, _ := c.Load(client.ObjectKeyFromObject(oc))
+	verdict, _ := found.(copyVerdict)
+	return verdict
+}
+
+// uploadFolderOf returns name and version of the folder from which an OperatorCollection without a URL takes archives.
+func uploadFolderOf(oc *v2beta2.OperatorCollection) (name, version string, ok bool) {
+	name, version = oc.Labels[render.LabelName], oc.Labels[render.LabelVersion]
+	return name, version, oc.Spec.CollectionURL == "" && name != "" && version != ""
+}
+
+// takesCopies reports whether copying an archive over the imported one asks for its import: copying needs exec in the manager's
+// namespace, so it decides about OperatorCollections of that namespace alone. Others share the folders, and keep what they have.
+func (a *Source) takesCopies(oc *v2beta2.OperatorCollection) bool {
+	name, version, ok := uploadFolderOf(oc)
+	if !ok || a.Folder == nil || oc.Namespace != a.Namespace || oc.Status.Artifact == nil || oc.Status.Config == nil || oc.DeletionTimestamp != nil {
+		return false
+	}
+	// Another manager may keep its archives in another directory.
+	folder := filepath.Dir(oc.Status.Config.CollectionPath)
+	return filepath.Base(folder) == version && filepath.Base(filepath.Dir(folder)) == name
+}
+
+// FolderChanged triggers the reconciles of OperatorCollections that wait for an archive in a folder, or take copies.
+func (a *Source) FolderChanged(ctx context.Context, name, version string) {
+	list := &v2beta2.OperatorCollectionList{}
+	labels := client.MatchingLabels{render.LabelName: name, render.LabelVersion: version}
+	if err := a.Client.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).WithName("uploads").Error(err, "cannot list the OperatorCollections that an archive in the upload folder is for")
+		return
+	}
+	for i := range list.Items {
+		oc := &list.Items[i]
+		if _, _, ok := uploadFolderOf(oc); !ok || oc.Status.Artifact != nil && !a.takesCopies(oc) {
+			continue
+		}
+		select {
+		case a.Uploads <- event.GenericEvent{Object: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: oc.Namespace, Name: oc.Name}}}:
+		default: // It is imported with the next reconcile.
+		}
+	}
+}
+
+// copied returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
+// Secret, is not returned again before it is due.
+func (a *Source) copied(ctx context.Context, oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy) *copiedArchive {
+	if !a.takesCopies(oc) {
+		return nil
+	}
+	name, version, _ := uploadFolderOf(oc)
+	// It may have been imported from the pod of another manager.
+	if err := a.Folder.Make(name, version); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "clients cannot copy archives into the manager's pod until there is a folder for them; what is imported is unaffected")
+	}
+	upload, awaited := a.awaitedCopy(oc)
+	if !awaited || upload.Arriving {
+		return nil
+	}
+	archive := copiedArchive{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.Secret, version: policy.Version}
+	if last := a.Copies.Last(oc); last.copiedArchive == archive && !last.isDue() {
+		return nil
+	}
+	return &archive
+}
+
+// awaitedCopy returns the archive that is copied, or was copied after the imported one.
+func (a *Source) awaitedCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool) {
+	name, version, _ := uploadFolderOf(oc)
+	upload, err := a.Folder.Latest(name, version)
+	if err != nil || upload.Arriving {
+		return upload, err == nil
+	}
+	since := time.Time{}
+	if last := a.Copies.Last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
+		since = last.written // While an archive was imported, another one may have been copied.
+	} else if len(oc.Status.History) > 0 {
+		since = oc.Status.History[0].Time.Time
+	}
+	return upload, upload.Written.After(since)
+}
+
+// stageCopied copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
+func (a *Source) stageCopied(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
+	if PushedDigest(oc) != "" {
+		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
+	}
+	upload, err := a.findUpload(oc)
+	switch f := status.AsError(err); {
+	case f != nil && status.IsProgress(f.Reason):
+		archive.dropCopy() // FolderChanged follows.
+		return nil, nil
+	case f != nil:
+		return nil, err
+	}
+	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
+	isWhole := upload.Written.Equal(archive.Copied.written) && a.Folder.Is(upload)
+	switch {
+	case !isWhole && file == nil:
+		archive.dropCopy()
+		return nil, nil
+	case !isWhole:
+		archive.dropCopy()
+		return nil, file.Remove()
+	case err != nil:
+		return nil, fetchFailure(err)
+	case imports.IsImported(oc, file.Digest):
+		a.Copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{copiedArchive: *archive.Copied, digest: file.Digest})
+		archive.dropCopy()
+		return nil, file.Remove()
+	}
+	archive.UploadPath = upload.Path
+	return file, nil
+}
+
+// stageUpload copies the archive in the upload folder.
+func (a *Source) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
+	upload, err := a.findUpload(oc)
+	if err != nil {
+		return nil, err
+	}
+	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
+	if err != nil {
+		return nil, fetchFailure(err)
+	}
+	archive.Copied, archive.UploadPath = &copiedArchive{path: upload.Path, written: upload.Written}, upload.Path
+	return file, nil
+}
+
+// findUpload returns the complete archive that was copied into the manager's pod.
+func (a *Source) findUpload(oc *v2beta2.OperatorCollection) (store.Upload, error) {
+	name, version, ok := uploadFolderOf(oc)
+	if !ok {
+		return store.Upload{}, status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
+			"spec.collectionURL is not set: set it, or upload the archive with kubectl collection push"))
+	}
+	if a.Folder == nil {
+		return store.Upload{}, a.ignoredUpload(name, version)
+	}
+	upload, err := a.Folder.Latest(name, version)
+	switch {
+	case errors.Is(err, store.ErrNoUpload):
+		return upload, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "%w", err)
+	case err != nil:
+		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
+	case upload.Arriving:
+		return upload, awaitUpload(name, version)
+	}
+	newest, err := store.LatestUpload(a.UploadDir, name, version)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNoUpload):
+		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
+	case err != nil || newest != upload.Path || !a.Folder.Is(upload): // It changed a moment ago. FolderChanged follows.
+		return upload, awaitUpload(name, version)
+	}
+	return upload, nil
+}
+
+func awaitUpload(name, version string) error {
+	return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "waiting until the archive in the manager's folder for %s %s is complete", name, version)
+}
+
+// ignoredUpload says that no archive was uploaded, since those that are copied into the manager's pod do not count.
+func (a *Source) ignoredUpload(name, version string) error {
+	switch _, err := store.LatestUpload(a.UploadDir, name, version); {
+	case errors.Is(err, store.ErrNoUpload):
+		return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
+			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
+	case err != nil:
+		return status.Retry(v2beta2.ReasonStorageFailed, err)
+	}
+	return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
+		"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
+}
+
+// DecideCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
+// the place of the imported one, or nil.
+func (a *Source) DecideCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) *status.Error {
+	if archive.Copied == nil {
+		if archive.Recorded && !archive.Installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
+			a.Copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{
+				copiedArchive: copiedArchive{written: archive.Installed}, digest: digest.Digest(archive.Artifact.Digest),
+			})
+		}
+		return nil
+	}
+	verdict, last, cause := copyVerdict{copiedArchive: *archive.Copied}, a.Copies.Last(oc), status.AsError(err)
+	if last.copiedArchive != *archive.Copied {
+		last = copyVerdict{}
+	}
+	switch {
+	case archive.Recorded:
+		verdict.digest = digest.Digest(archive.Artifact.Digest)
+	case archive.Accepted || archive.Replaced == "" || !status.Is(err):
+		return nil // It is considered again.
+	case !cause.Stalled && cause.RetryAfter == 0 || status.IsProgress(cause.Reason): // It is not for the archive to blame.
+		verdict.delay = longerDelay(last.delay)
+		verdict.retry = time.Now().Add(verdict.delay)
+		verdict.refuse("the archive %s was copied over what runs, which is unaffected, and cannot be imported yet, which is tried again: %w", cause)
+	default:
+		verdict.refuse("the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w", cause)
+	}
+	a.Copies.Store(client.ObjectKeyFromObject(oc), verdict)
+	return verdict.refused
+}
+
+// refuse gives the cause a text around the path and itself.
+func (v *copyVerdict) refuse(format string, cause *status.Error) {
+	v.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(format, v.path, cause.Err)}
+}
+
+// IsSame reports whether an archive was refused before, for the same cause.
+func (v copyVerdict) IsSame(archive *copiedArchive, refused *status.Error) bool {
+	return v.copiedArchive == *archive && v.refused != nil && v.refused.Error() == refused.Error()
+}
+
+// refusedCopy returns the verdict about the archive in the upload folder if it does not take the place of the imported one. Else it is
+// the zero value.
+func (a *Source) refusedCopy(oc *v2beta2.OperatorCollection) copyVerdict {
+	last := a.Copies.Last(oc)
+	if last.refused == nil || !a.takesCopies(oc) {
+		return copyVerdict{}
+	}
+	name, version, _ := uploadFolderOf(oc)
+	if upload, err := a.Folder.Latest(name, version); err == nil && upload.Written.Equal(last.written) {
+		return last
+	}
+	return copyVerdict{}
+}
+
+// DescribeCopy sets UploadRefused while the archive that was refused is in the upload folder.
+func (a *Source) DescribeCopy(oc *v2beta2.OperatorCollection) {
+	refused := a.refusedCopy(oc).refused
+	if refused == nil {
+		meta.RemoveStatusCondition(&oc.Status.Conditions, v2beta2.ConditionUploadRefused)
+		return
+	}
+	meta.SetStatusCondition(&oc.Status.Conditions, metav1.Condition{
+		Type: v2beta2.ConditionUploadRefused, Status: metav1.ConditionTrue, Reason: refused.Reason,
+		Message: status.Message(refused.Error()), ObservedGeneration: oc.Generation,
+	})
+}

@@ -1,0 +1,39 @@
+package suboperatorconfig
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+)
+
+func TestEndpointChanged(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*v2beta2.ZosEndpoint)
+		want   bool
+	}{
+		"nothing":   {func(*v2beta2.ZosEndpoint) {}, false},
+		"latency":   {func(e *v2beta2.ZosEndpoint) { e.Status.Latency = "50ms" }, false},
+		"spec":      {func(e *v2beta2.ZosEndpoint) { e.Generation++ }, true},
+		"deletion":  {func(e *v2beta2.ZosEndpoint) { e.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, true},
+		"key":       {func(e *v2beta2.ZosEndpoint) { e.Status.HostKeys = []string{"k"} }, true},
+		"host":      {func(e *v2beta2.ZosEndpoint) { e.Status.PinnedFor = "a:22" }, true},
+		"abandoned": {func(e *v2beta2.ZosEndpoint) { e.Status.Abandoned = []v2beta2.AbandonedResource{{Name: "a"}} }, true},
+		"reachable": {func(e *v2beta2.ZosEndpoint) {
+			status.SetCondition(&e.Status.Conditions, v2beta2.ConditionReachable, 1, nil, "")
+		}, false},
+		"ready": {func(e *v2beta2.ZosEndpoint) {
+			status.SetCondition(&e.Status.Conditions, v2beta2.ConditionReady, 1, nil, "")
+		}, true},
+	} {
+		before, after := &v2beta2.ZosEndpoint{}, &v2beta2.ZosEndpoint{}
+		test.change(after)
+		if got := endpointChanged(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

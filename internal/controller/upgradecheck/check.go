@@ -1,0 +1,80 @@
+// Package upgradecheck says what another version of a collection means for the custom resources that exist.
+package upgradecheck
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/opencontainers/go-digest"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/install/preflight"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
+)
+
+// Preflighter judges living custom resources against another version of their collection.
+type Preflighter struct {
+	// Reader reads live objects.
+	Reader      client.Reader
+	Collections *imports.CollectionCache
+}
+
+// Check judges the custom resources in namespaces in which an archive is installed against a version. Planned are its CRDs by kind; if
+// it is nil, they are written already. What was installed is unknown if its archive cannot be read any more: then the API server's
+// rules alone decide.
+func (p Preflighter) Check(ctx context.Context, installed digest.Digest, is *model.Collection, group string,
+	planned map[string]*apiextensionsv1.CustomResourceDefinition, namespaces []string) (preflight.Report, *upgrade.Judge, error) {
+	was, err := p.Collections.Load(installed)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && status.AsError(imports.LoadFailure(err)).Reason == v2beta2.ReasonStorageFailed {
+		return preflight.Report{}, nil, imports.LoadFailure(err)
+	}
+	definitions, err := p.definitions(ctx, is, group)
+	if err != nil {
+		return preflight.Report{}, nil, err
+	}
+	if planned == nil {
+		planned = map[string]*apiextensionsv1.CustomResourceDefinition{}
+		for i := range definitions {
+			planned[definitions[i].Spec.Names.Kind] = &definitions[i]
+		}
+	}
+	judge, err := upgrade.NewJudge(was, is, planned)
+	if err != nil {
+		return preflight.Report{}, nil, err
+	}
+	report, err := preflight.Check(ctx, p.Reader, judge, preflight.Kinds(definitions), namespaces)
+	return report, judge, err
+}
+
+// definitions are the CRDs of a collection in an API group, and those that it takes over from one that it replaces.
+func (p Preflighter) definitions(ctx context.Context, is *model.Collection, group string) ([]apiextensionsv1.CustomResourceDefinition, error) {
+	finder := &instances.Finder{Reader: p.Reader}
+	definitions, err := finder.CRDs(ctx, is.ID())
+	if err != nil {
+		return nil, err
+	}
+	if is.Replaces != (model.ID{}) {
+		replaced, err := finder.CRDs(ctx, is.Replaces)
+		if err != nil {
+			return nil, err
+		}
+		definitions = append(definitions, takenOver(replaced, is)...)
+	}
+	return slices.DeleteFunc(definitions, func(d apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Group != group }), nil
+}
+
+// takenOver are those CRDs of a replaced collection that another one has kinds for. The others stay as they are.
+func takenOver(replaced []apiextensionsv1.CustomResourceDefinition, by *model.Collection) []apiextensionsv1.CustomResourceDefinition {
+	return slices.DeleteFunc(replaced, func(d apiextensionsv1.CustomResourceDefinition) bool {
+		_, has := by.Resource(d.Spec.Names.Kind)
+		return !has
+	})
+}

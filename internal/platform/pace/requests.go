@@ -1,0 +1,67 @@
+package pace
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Later returns the later one of two times.
+func Later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// RequestsOf are for the objects of a list in the cache.
+func RequestsOf(ctx context.Context, reader client.Reader, list client.ObjectList, of ...client.ListOption) []reconcile.Request {
+	var requests []reconcile.Request
+	err := reader.List(ctx, list, of...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+			return nil
+		})
+	}
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+	}
+	return requests
+}
+
+// maxRetryDelay bounds the growing delay between attempts.
+const maxRetryDelay = time.Minute
+
+// countsDelay is the time after which a changed Lease is read, once however often it changed meanwhile.
+const countsDelay = time.Second
+
+// LaterFor asks after countsDelay for what a function returns.
+func LaterFor(of handler.MapFunc) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ask := func(ctx context.Context, object client.Object, q queue) {
+		for _, request := range of(ctx, object) {
+			q.AddAfter(request, countsDelay)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { ask(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			ask(ctx, e.ObjectOld, q)
+			ask(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, e.Object, q) },
+	}
+}
+
+// WithoutRelists drops the updates of objects that have not changed: after an interruption each watch lists all its objects again.
+var WithoutRelists = predicate.ResourceVersionChangedPredicate{}
