@@ -21,9 +21,11 @@ shell_scripts() {
 	return 0
 }
 
-golangci_lint=$PWD/bin/golangci-lint
-if [[ ! -x $golangci_lint || hack/tools/golangci-lint/go.sum -nt $golangci_lint ]]; then
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/collection-operator
+golangci_lint=$cache/golangci-lint-$(cat hack/tools/golangci-lint/go.sum <(go version) | sha256sum | cut -c 1-16)
+if [[ ! -x $golangci_lint ]]; then
 	echo "building golangci-lint, which takes a few minutes the first time"
+	rm -f "$cache"/golangci-lint-*
 	go build -C hack/tools/golangci-lint -o "$golangci_lint" github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 fi
 
@@ -38,7 +40,7 @@ run() {
 }
 
 # golangci-lint remembers results by the paths of files: in one folder, what it knows of a package counts for all clones.
-copy=${XDG_CACHE_HOME:-$HOME/.cache}/collection-operator/lint
+copy=$cache/lint
 mkdir -p "$copy"
 exec 9>"$copy.lock"
 flock 9

@@ -32,6 +32,7 @@ func Missing(ctx context.Context, c client.Reader, col *model.Collection, group 
 	return missing, nil
 }
 
+// IsEstablished reports whether the API server serves a CRD.
 func IsEstablished(definition *apiextensionsv1.CustomResourceDefinition) bool {
 	return apihelpers.IsCRDConditionTrue(definition, apiextensionsv1.Established)
 }

@@ -42,6 +42,7 @@ type WrittenVersion struct {
 	Group, Namespace string
 }
 
+// Record remembers the CRDs of a collection as they were planned from inputs, and written.
 func (w *WrittenDefinitions) Record(id model.ID, inputs string, s *DefinitionScope) {
 	written := writtenDefinitions{inputs: inputs, state: stateOf(s.Definitions)}
 	for _, v := range s.Versions {
@@ -62,6 +63,7 @@ func (w *WrittenDefinitions) Record(id model.ID, inputs string, s *DefinitionSco
 	w.of[id] = written
 }
 
+// Forget makes the CRDs of a collection be planned again.
 func (w *WrittenDefinitions) Forget(id model.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -26,6 +26,7 @@ func ImportedID(oc *v2beta2.OperatorCollection) model.ID {
 	return model.ID{Domain: oc.Status.Collection.Domain, Name: oc.Status.Collection.Name}
 }
 
+// GroupOf returns the API group of a collection's kinds: that of the collection if the OperatorCollection asks for it, else the shared one.
 func GroupOf(oc *v2beta2.OperatorCollection, c *model.Collection) string {
 	return c.Group(oc.Spec.APIGroup == v2beta2.APIGroupPerCollection)
 }
@@ -55,6 +56,7 @@ func PinnedVersion(oc *v2beta2.OperatorCollection) digest.Digest {
 	return ""
 }
 
+// InHistory reports whether status.history of an OperatorCollection has an archive.
 func InHistory(oc *v2beta2.OperatorCollection, archive digest.Digest) bool {
 	return slices.ContainsFunc(oc.Status.History, func(entry v2beta2.InstalledVersion) bool { return digest.Digest(entry.Digest) == archive })
 }
@@ -66,11 +68,13 @@ func SourceHash(spec *v2beta2.OperatorCollectionSpec) string {
 		ShortHash("%q %q %t", spec.Digest, spec.SignatureSecret, spec.SkipSignatureVerification)
 }
 
+// ShortHash returns 16 hexadecimal digits that depend on a formatted text.
 func ShortHash(format string, args ...any) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
 	return fmt.Sprintf("%x", sum[:8])
 }
 
+// IsImported reports whether an archive is the imported one, according to the status.
 func IsImported(oc *v2beta2.OperatorCollection, archive digest.Digest) bool {
 	return oc.Status.Artifact != nil && digest.Digest(oc.Status.Artifact.Digest) == archive
 }

@@ -64,6 +64,7 @@ func (p *SignatureCache) Verify(policy *VerificationPolicy, candidate verify.Arc
 	return result, nil
 }
 
+// Forget drops what was remembered of an archive.
 func (p *SignatureCache) Forget(archived digest.Digest) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,6 +34,7 @@ func (a *Authorities) Changed() {
 // Known reports whether operators can be told whom to trust.
 func (a *Authorities) Known() bool { return a == nil || a.Bundle() != "" }
 
+// PEM returns the authorities, or "" if they are not known or a is nil.
 func (a *Authorities) PEM() string {
 	if a == nil {
 		return ""

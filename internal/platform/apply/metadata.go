@@ -10,6 +10,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
 
+// RemoveFinalizer removes [v2beta2.Finalizer] from an object, unless it changed since it was read. One that is gone is no error.
 func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object) error {
 	before := object.DeepCopyObject().(client.Object)
 	if !controllerutil.RemoveFinalizer(object, v2beta2.Finalizer) {
@@ -19,6 +20,7 @@ func RemoveFinalizer(ctx context.Context, c client.Client, object client.Object)
 	return client.IgnoreNotFound(err)
 }
 
+// AddFinalizer adds [v2beta2.Finalizer] to an object that lacks it, unless it changed since it was read.
 func AddFinalizer(ctx context.Context, c client.Client, object client.Object) error {
 	before := object.DeepCopyObject().(client.Object)
 	if !controllerutil.AddFinalizer(object, v2beta2.Finalizer) {

@@ -33,6 +33,7 @@ type NamespaceLimit struct {
 	postponed map[string][]reconcile.Request
 }
 
+// NewNamespaceLimit limits what works at the same time, in total and in each namespace.
 func NewNamespaceLimit(total, each int64) *NamespaceLimit {
 	return &NamespaceLimit{total: semaphore.NewWeighted(total), each: each}
 }
@@ -105,6 +106,7 @@ func (l *NamespaceLimit) EnterAgain(ctx context.Context, namespace string) {
 	_ = l.total.Acquire(ctx, 1)
 }
 
+// Leave ends what Enter or EnterAgain began, and resumes the next postponed reconcile of the namespace.
 func (l *NamespaceLimit) Leave(namespace string) {
 	l.total.Release(1)
 	l.mu.Lock()
@@ -193,6 +195,7 @@ func Options(concurrency int) controller.Options {
 	return TypedOptions[reconcile.Request](concurrency)
 }
 
+// TypedOptions are [Options] for requests of any type.
 func TypedOptions[request comparable](concurrency int) controller.TypedOptions[request] {
 	return controller.TypedOptions[request]{
 		MaxConcurrentReconciles: concurrency,
@@ -202,6 +205,7 @@ func TypedOptions[request comparable](concurrency int) controller.TypedOptions[r
 	}
 }
 
+// TypedFairOptions are TypedOptions with a queue in which no namespace delays the others by much.
 func TypedFairOptions[request comparable](concurrency int, costs *Costs, namespaceOf func(request) string) controller.TypedOptions[request] {
 	o := TypedOptions[request](concurrency)
 	o.NewQueue = New(costs, namespaceOf)
