@@ -34,7 +34,7 @@ import (
 	managercache "github.com/collection-operator/collection-operator/internal/controller/cache"
 	catalogcontroller "github.com/collection-operator/collection-operator/internal/controller/catalog"
 	"github.com/collection-operator/collection-operator/internal/controller/conflict"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/customresourcedefinition"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
@@ -334,7 +334,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s options, archive
 	}
 	recorder := mgr.GetEventRecorder("collection-operator")
 	s.render.Architectures = strings.Split(s.architectures, ",")
-	imported, definitions := &imports.Index{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &crds.WrittenDefinitions{}
+	imported, definitions := &imports.Index{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &crdplan.WrittenDefinitions{}
 	importer := &operatorcollection.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
 		Imports: imported, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,

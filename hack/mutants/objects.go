@@ -113,7 +113,7 @@ var ofObjects = []mutation{
 		"false",
 	},
 	{
-		"an installation is ready before its Deployment is available", "(*Installer).judge",
+		"an installation is ready before its Deployment is available", "(*Installer).evaluate",
 		"if Available(deployment) {",
 		"if true {",
 	},
@@ -146,7 +146,7 @@ var ofObjects = []mutation{
 	},
 	{
 		"an operator gets Secrets that nobody lets operators use", "(*Installer).reconcile",
-		`	inParallel(ctx, scopes, r.checkReferences)
+		`	concurrently(ctx, scopes, r.checkReferences)
 `,
 		"",
 	},

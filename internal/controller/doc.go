@@ -1,5 +1,5 @@
 // Package controller has a package for each reconciler, named after the kind that it reconciles, and those that several of them share:
-// intake (from a source to an archive in the store), imports (what was imported), crds (the plan of the CRDs), replacement, upgradecheck,
+// intake (from a source to an archive in the store), imports (what was imported), crdplan (the plan of the CRDs), replacement, upgradecheck,
 // cache and metrics. A reconciler never imports another one. Tests here run reconcilers against an API server that they share.
 //
 // Each reconciler is a list of steps. Steps return errors and never touch conditions; one function per kind turns the

@@ -30,7 +30,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	managercache "github.com/collection-operator/collection-operator/internal/controller/cache"
 	catalogcontroller "github.com/collection-operator/collection-operator/internal/controller/catalog"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/customresourcedefinition"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
@@ -112,7 +112,7 @@ func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Man
 	c, reader, recorder, limits := mgr.GetClient(), mgr.GetAPIReader(), events.NewFakeRecorder(100000), budget.Limits{PerNamespace: 4, Total: 4}
 	cluster := &olm.Cluster{Client: c, Reader: reader, Discovery: served, CatalogAddress: "catalog.example:50051", CatalogNamespace: r.home}
 	collections := &imports.CollectionCache{Store: archives, Key: bytes.Repeat([]byte("k"), 32)}
-	imported, definitions := &imports.Index{Client: c, Reader: within(r.home, r.client)}, &crds.WrittenDefinitions{}
+	imported, definitions := &imports.Index{Client: c, Reader: within(r.home, r.client)}, &crdplan.WrittenDefinitions{}
 	publications, peers := imports.NewPublications(), &replica.Peers{Reader: reader, Namespace: r.home}
 	r.counts = &runcounts.RunCounts{Client: c, Reader: reader}
 	r.trusted = &trustedauthorities.TrustedAuthorities{Reader: reader, Recorder: recorder, Namespace: r.home}

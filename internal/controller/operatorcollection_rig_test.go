@@ -26,7 +26,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/customresourcedefinition"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
@@ -127,7 +127,7 @@ func newImporter(t *testing.T) *importer {
 	collections := &imports.CollectionCache{Store: archives, Key: []byte(strings.Repeat("k", 32))}
 	c, reader := i.faults.around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.around(shared.Client, "live ")
 	one := budget.Limits{PerNamespace: 1, Total: 1}
-	imports, written := &imports.Index{Client: c, Reader: reader}, &crds.WrittenDefinitions{}
+	imports, written := &imports.Index{Client: c, Reader: reader}, &crdplan.WrittenDefinitions{}
 	i.Reconciler = &operatorcollection.Reconciler{
 		Client: c, Reader: reader, Recorder: recorder, Collections: collections, Imports: imports, Definitions: written,
 		Budgets: &operatorcollection.Budgets{}, Peers: &replica.Peers{Reader: shared.Client, Namespace: home},

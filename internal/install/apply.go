@@ -52,8 +52,8 @@ func (r *Installer) record(ctx context.Context, scopes []*scope, all bool) {
 	}
 	now.Inventory = apply.Union(planned, apply.Union(now.Inventory, left))
 	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
-	if all && len(expected) == number && r.Foresee != nil {
-		r.Foresee(expected)
+	if all && len(expected) == number && r.PredictStatus != nil {
+		r.PredictStatus(expected)
 	}
 	if err := saveStatus(ctx, r.Client, owner, before); err != nil {
 		for _, s := range scopes {

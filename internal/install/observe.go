@@ -33,7 +33,7 @@ func (r *Installer) observe(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	if err := r.judge(ctx, s, key, deployment); err != nil {
+	if err := r.evaluate(ctx, s, key, deployment); err != nil {
 		return err
 	}
 	wasReady := s.before != nil && s.before.Ready && s.before.Digest == s.result.Status.Digest
@@ -41,7 +41,7 @@ func (r *Installer) observe(ctx context.Context, s *scope) error {
 		if deployment, err = r.liveDeployment(ctx, key); err != nil {
 			return err
 		}
-		if err := r.judge(ctx, s, key, deployment); err != nil {
+		if err := r.evaluate(ctx, s, key, deployment); err != nil {
 			problem := *status.AsError(err)
 			problem.RetryAfter = min(problem.RetryAfter, intervals.Missing) // The cache may never have this state.
 			return &problem
@@ -90,8 +90,8 @@ func (r *Installer) liveDeployment(ctx context.Context, key types.NamespacedName
 	return deployment, nil
 }
 
-// judge returns what a Deployment, which is nil if it does not exist, waits for.
-func (r *Installer) judge(ctx context.Context, s *scope, key types.NamespacedName, deployment *appsv1.Deployment) error {
+// evaluate returns what a Deployment, which is nil if it does not exist, waits for.
+func (r *Installer) evaluate(ctx context.Context, s *scope, key types.NamespacedName, deployment *appsv1.Deployment) error {
 	if waits := s.Backend.Observe(s.Installation, s.plan, deployment); waits != nil {
 		return r.explain(ctx, s, waits, deployment)
 	}

@@ -31,9 +31,9 @@ type Installer struct {
 	Cache client.Reader
 	// Memory has what was seen of installations.
 	Memory *Memory
-	// Foresee describes, in the status of the SubOperatorConfig, the results that all its installations are expected to have. Nil means
+	// PredictStatus describes, in the status of the SubOperatorConfig, the results that all its installations are expected to have. Nil means
 	// that it is described afterwards only.
-	Foresee func([]Result)
+	PredictStatus func([]Result)
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// Grants decide which permissions operators may have.
@@ -105,15 +105,15 @@ func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result
 // reconcile updates endpoints and keys first: a problem such as a withdrawn grant must not keep a replaced key in use. All is true if the
 // SubOperatorConfig has no other installations.
 func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
-	inTurn(ctx, scopes, r.renderEndpoints)
-	inParallel(ctx, scopes, r.updateEndpoints)
-	inParallel(ctx, scopes, r.keepTrusted)
-	inTurn(ctx, scopes, r.render, r.checkEnvironment)
-	inParallel(ctx, scopes, r.checkReferences)
-	inTurn(ctx, scopes, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
+	sequentially(ctx, scopes, r.renderEndpoints)
+	concurrently(ctx, scopes, r.updateEndpoints)
+	concurrently(ctx, scopes, r.keepTrusted)
+	sequentially(ctx, scopes, r.render, r.checkEnvironment)
+	concurrently(ctx, scopes, r.checkReferences)
+	sequentially(ctx, scopes, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
 	r.record(ctx, scopes, all)
-	inParallel(ctx, scopes, r.apply)
-	inTurn(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
+	concurrently(ctx, scopes, r.apply)
+	sequentially(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
 	for _, s := range scopes {
 		r.finish(ctx, s)
 	}
@@ -122,8 +122,8 @@ func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
 // step is a step of an installation, which ends with the first error.
 type step func(context.Context, *scope) error
 
-// inTurn runs steps of one installation after another: they may change the status of their SubOperatorConfig.
-func inTurn(ctx context.Context, scopes []*scope, steps ...step) {
+// sequentially runs steps of one installation after another: they may change the status of their SubOperatorConfig.
+func sequentially(ctx context.Context, scopes []*scope, steps ...step) {
 	for _, s := range scopes {
 		for _, do := range steps {
 			if s.err == nil {
@@ -133,8 +133,8 @@ func inTurn(ctx context.Context, scopes []*scope, steps ...step) {
 	}
 }
 
-// inParallel runs a step of several installations at once.
-func inParallel(ctx context.Context, scopes []*scope, do step) {
+// concurrently runs a step of several installations at once.
+func concurrently(ctx context.Context, scopes []*scope, do step) {
 	var group errgroup.Group
 	group.SetLimit(parallelWrites)
 	for _, s := range scopes {

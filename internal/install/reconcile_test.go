@@ -33,7 +33,7 @@ var objects = []string{
 func TestInstall(t *testing.T) {
 	r := newRig(t)
 	var foreseen []install.Result
-	r.Foresee = func(results []install.Result) { foreseen = results }
+	r.PredictStatus = func(results []install.Result) { foreseen = results }
 	result := r.Reconcile(t.Context(), []*install.Installation{r.installation(r.home)})[0]
 	if writes := r.writes.Take(); !strings.HasSuffix(writes[0], "/suboperatorconfigs/soc/status") || len(writes) != len(objects)+1 {
 		t.Errorf("the record must be written first: %v", writes)

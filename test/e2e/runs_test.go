@@ -33,7 +33,7 @@ var _ = Describe("Playbooks", Label("story"), Slow, Ordered, ContinueOnFailure, 
 		Eventually(ctx, Gone(ctx, s.neighbor)).Should(BeTrue())
 		Create(ctx, s.neighbor.DeepCopy())
 		s.zos1, s.zos2 = p.connectTo(ctx, "zos1"), p.connectTo(ctx, "zos2")
-		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "1m"})
+		p.importing(ctx, "1.0.0", map[string]any{"maxConcurrentReconciles": int64(4), "maxRetries": int64(2), "runTimeout": "2m"})
 	})
 	AfterEach(p.explain)
 	AfterAll(func(ctx context.Context) {
@@ -228,7 +228,7 @@ func (s *runSpecs) timeout(ctx context.Context) {
 		g.Expect(i).To(BeNumerically(">=", 0))
 		ended = history[i]
 	}).Should(Succeed())
-	Expect(ended.Finished.Sub(ended.Started.Time)).To(BeNumerically(">=", time.Minute-time.Second))
+	Expect(ended.Finished.Sub(ended.Started.Time)).To(BeNumerically(">=", 2*time.Minute-time.Second))
 	Expect(ended.Message).To(ContainSubstring("runTimeout"))
 	Expect(s.zos2.lines(ctx)).NotTo(HaveKey("end endless first"))
 	s.zos2.shell(ctx, "touch /tmp/never /tmp/remove-never")

@@ -23,7 +23,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/replacement"
 	"github.com/collection-operator/collection-operator/internal/install"
@@ -47,7 +47,7 @@ type Reconciler struct {
 	// Imports are what all OperatorCollections have imported.
 	Imports *imports.Index
 	// Definitions are the CRDs that were planned and written.
-	Definitions *crds.WrittenDefinitions
+	Definitions *crdplan.WrittenDefinitions
 	// VersionAges are the times after which versions of CRDs that nothing uses are retired.
 	VersionAges crd.Ages
 
@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	}
 	defer func(begin time.Time) { r.costs.Add(r.namespaceOf(key), time.Since(begin)) }(time.Now())
-	s := &crds.DefinitionScope{Id: key}
+	s := &crdplan.DefinitionScope{Id: key}
 	var err error
 	if s.All, err = r.Imports.List(ctx); err != nil {
 		return status.Result(err)
@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, 
 	if err != nil {
 		return status.Result(err)
 	}
-	inputs := crds.InputsOf(key, cached, s.All) + uses
+	inputs := crdplan.InputsOf(key, cached, s.All) + uses
 	if again, unchanged := r.Definitions.AreUnchanged(key, inputs, cached); unchanged {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, 
 		err = r.removeUnused(ctx, s)
 	}
 	if err == nil && !s.Unsettled {
-		r.Definitions.Record(key, crds.InputsOf(key, s.Definitions, s.All)+uses, s)
+		r.Definitions.Record(key, crdplan.InputsOf(key, s.Definitions, s.All)+uses, s)
 	}
 	result, err := status.Result(err)
 	if err == nil && s.Again > 0 && (result.RequeueAfter == 0 || s.Again < result.RequeueAfter) {
@@ -110,16 +110,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, 
 }
 
 // update writes the CRDs that the collection's owning namespace has imported.
-func (r *Reconciler) update(ctx context.Context, s *crds.DefinitionScope) error {
+func (r *Reconciler) update(ctx context.Context, s *crdplan.DefinitionScope) error {
 	if len(s.Owners) == 0 {
 		return nil
 	}
-	namespace := crds.OwningNamespace(s.Definitions, s.Id, s.Owners)
+	namespace := crdplan.OwningNamespace(s.Definitions, s.Id, s.Owners)
 	importers := slices.DeleteFunc(slices.Clone(s.Owners), func(oc v2beta2.OperatorCollection) bool {
 		return oc.Namespace != namespace || imports.ImportedID(&oc) != s.Id
 	})
 	var err error
-	if s.Versions, err = crds.ImportedVersions(r.Collections, importers); err != nil {
+	if s.Versions, err = crdplan.ImportedVersions(r.Collections, importers); err != nil {
 		return err
 	}
 	s.Unsettled = len(s.Versions) < len(importers) // The archives of the others are being fetched again.
@@ -127,7 +127,7 @@ func (r *Reconciler) update(ctx context.Context, s *crds.DefinitionScope) error 
 		return nil
 	}
 	// A CRD that does not have the collection's labels is not there, or belongs to others: then its creation fails.
-	planner := crds.Planner{Reader: r.Reader, Known: s.Definitions, OnlyKnown: !replacesAny(s.Versions)}
+	planner := crdplan.Planner{Reader: r.Reader, Known: s.Definitions, OnlyKnown: !replacesAny(s.Versions)}
 	err = r.planAndWrite(ctx, s, planner)
 	if apierrors.IsAlreadyExists(err) {
 		planner.OnlyKnown = false
@@ -136,7 +136,7 @@ func (r *Reconciler) update(ctx context.Context, s *crds.DefinitionScope) error 
 	return err
 }
 
-func (r *Reconciler) planAndWrite(ctx context.Context, s *crds.DefinitionScope, planner crds.Planner) error {
+func (r *Reconciler) planAndWrite(ctx context.Context, s *crdplan.DefinitionScope, planner crdplan.Planner) error {
 	plan, err := planner.Plan(ctx, s.Versions...)
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (r *Reconciler) planAndWrite(ctx context.Context, s *crds.DefinitionScope, 
 		return err
 	}
 	for _, planned := range plan {
-		crds.RecordHolders(planned.CRD, s.Id, s.All)
+		crdplan.RecordHolders(planned.CRD, s.Id, s.All)
 	}
 	return r.retire(ctx, s, plan)
 }
@@ -160,7 +160,7 @@ func hasCollection(oc *v2beta2.OperatorCollection, key model.ID, claimant string
 	return oc.DeletionTimestamp == nil && (imports.ImportedID(oc) == key || imports.LabelledID(oc) == key && oc.Namespace == claimant)
 }
 
-func (r *Reconciler) write(ctx context.Context, s *crds.DefinitionScope, plan []crd.Planned) error {
+func (r *Reconciler) write(ctx context.Context, s *crdplan.DefinitionScope, plan []crd.Planned) error {
 	for _, planned := range plan {
 		var err error
 		switch {
@@ -180,10 +180,10 @@ func (r *Reconciler) write(ctx context.Context, s *crds.DefinitionScope, plan []
 // removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more according to what is
 // recorded on them, once no custom resource of them is left. As long as a SubOperatorConfig has the collection, its operator
 // needs all of them.
-func (r *Reconciler) removeUnused(ctx context.Context, s *crds.DefinitionScope) error {
+func (r *Reconciler) removeUnused(ctx context.Context, s *crdplan.DefinitionScope) error {
 	for i := range s.Definitions {
 		definition := &s.Definitions[i]
-		if definition.DeletionTimestamp == nil && crds.RecordHolders(definition, s.Id, s.All) {
+		if definition.DeletionTimestamp == nil && crdplan.RecordHolders(definition, s.Id, s.All) {
 			if err := r.Client.Update(ctx, definition, client.FieldOwner(apply.FieldOwner)); err != nil {
 				return fmt.Errorf("recording on CRD %q which OperatorCollections have it: %w", definition.Name, err)
 			}
@@ -204,14 +204,14 @@ func (r *Reconciler) removeUnused(ctx context.Context, s *crds.DefinitionScope) 
 			slices.ContainsFunc(live.Items, func(oc v2beta2.OperatorCollection) bool {
 				has := hasCollection(&oc, s.Id, claimant)
 				owned = owned || has
-				return has && crds.HasKind(&oc, &definition)
+				return has && crdplan.HasKind(&oc, &definition)
 			})
 	})
 	return r.remove(ctx, s, unused, owned)
 }
 
 // remove deletes unused CRDs without custom resources, unless the collection is owned by no OperatorCollection and installed still.
-func (r *Reconciler) remove(ctx context.Context, s *crds.DefinitionScope, unused []apiextensionsv1.CustomResourceDefinition, owned bool) error {
+func (r *Reconciler) remove(ctx context.Context, s *crdplan.DefinitionScope, unused []apiextensionsv1.CustomResourceDefinition, owned bool) error {
 	socs := &v2beta2.SubOperatorConfigList{}
 	if len(unused) > 0 && !owned {
 		if err := r.Reader.List(ctx, socs); err != nil {
@@ -257,7 +257,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	r.pages = flowcontrol.NewTokenBucketPassiveRateLimiter(pagesPerSecond, 1)
 	return builder.TypedControllerManagedBy[model.ID](mgr).
 		Named("customresourcedefinition").
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(imports.LabelledID), builder.WithPredicates(crds.DefinitionEdited)).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(imports.LabelledID), builder.WithPredicates(crdplan.DefinitionEdited)).
 		Watches(&v2beta2.SubOperatorConfig{}, enqueueID(func(object client.Object) model.ID {
 			return install.RecordedCollection(object.(*v2beta2.SubOperatorConfig))
 		}), builder.WithPredicates(predicate.Funcs{UpdateFunc: imports.ConflictsChanged})).
@@ -279,7 +279,7 @@ func (r *Reconciler) namespaceOf(key model.ID) string {
 	if err != nil {
 		return ""
 	}
-	return crds.OwningNamespace(nil, key, list.Items)
+	return crdplan.OwningNamespace(nil, key, list.Items)
 }
 
 func enqueueID(idOf func(client.Object) model.ID) handler.TypedEventHandler[client.Object, model.ID] {

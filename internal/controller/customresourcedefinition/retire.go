@@ -11,7 +11,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
@@ -32,7 +32,7 @@ const (
 )
 
 // retire writes planned CRDs with each version in its stage, and rewrites a page of custom resources that a version waits for.
-func (r *Reconciler) retire(ctx context.Context, s *crds.DefinitionScope, plan []crd.Planned) error {
+func (r *Reconciler) retire(ctx context.Context, s *crdplan.DefinitionScope, plan []crd.Planned) error {
 	now, next := time.Now(), time.Time{}
 	retired, err := r.retirements(ctx, s, plan, now)
 	if err != nil {
@@ -65,7 +65,7 @@ func (r *Reconciler) retire(ctx context.Context, s *crds.DefinitionScope, plan [
 
 // retirements bring the versions of planned CRDs into their stages. If a version of one of them leaves a stage, what is in use is read
 // live: the cache may lack what began to use it.
-func (r *Reconciler) retirements(ctx context.Context, s *crds.DefinitionScope, plan []crd.Planned, now time.Time) ([]crd.Retirement, error) {
+func (r *Reconciler) retirements(ctx context.Context, s *crdplan.DefinitionScope, plan []crd.Planned, now time.Time) ([]crd.Retirement, error) {
 	inUse := &imports.ArchivesInUse{Key: r.Collections.Key, Collections: s.All}
 	socs := &v2beta2.SubOperatorConfigList{}
 	if err := r.Client.List(ctx, socs, client.UnsafeDisableDeepCopy); err != nil {
@@ -85,7 +85,7 @@ func (r *Reconciler) retirements(ctx context.Context, s *crds.DefinitionScope, p
 }
 
 // retireUnused also reports whether a version of a CRD is retired further than it was.
-func (r *Reconciler) retireUnused(s *crds.DefinitionScope, plan []crd.Planned, inUse *imports.ArchivesInUse, now time.Time) (retired []crd.Retirement, further bool) {
+func (r *Reconciler) retireUnused(s *crdplan.DefinitionScope, plan []crd.Planned, inUse *imports.ArchivesInUse, now time.Time) (retired []crd.Retirement, further bool) {
 	facts := crd.RetireFacts{Ages: r.VersionAges, Used: inUse.Of(s.Id)}
 	for _, version := range s.Versions {
 		facts.Used = append(facts.Used, crd.Use{Digest: version.Digest, Version: version.Collection.APIVersion()})

@@ -16,9 +16,9 @@ type Archive struct {
 	Artifact *v2beta2.Artifact
 	// Hold keeps the archive in the store until status names it.
 	Hold *store.Hold
-	// Copied is the archive in the upload folder that is imported, or nil, and replaced the digest of the imported one over which it was
+	// PodCopy is the archive in the upload folder that is imported, or nil, and replaced the digest of the imported one over which it was
 	// copied, or empty.
-	Copied   *copiedArchive
+	PodCopy  *podCopy
 	Replaced digest.Digest
 	// UploadPath is where the archive was uploaded, or empty.
 	UploadPath string
@@ -34,5 +34,5 @@ type Archive struct {
 	Recorded bool
 }
 
-// dropCopy goes on with the imported archive.
-func (a *Archive) dropCopy() { a.Copied, a.Replaced = nil, "" }
+// dropPodCopy goes on with the imported archive.
+func (a *Archive) dropPodCopy() { a.PodCopy, a.Replaced = nil, "" }

@@ -57,8 +57,8 @@ func (c *sourceChecks) wait(oc *v2beta2.OperatorCollection) time.Duration {
 
 // NextCheck is the delay before the next check of the source, or zero if there is none.
 func (a *Source) NextCheck(oc *v2beta2.OperatorCollection) time.Duration {
-	if a.takesCopies(oc) {
-		return a.refusedCopy(oc).wait() // A copy asks for its import itself, and whatever else is in the folder does not.
+	if a.takesPodCopies(oc) {
+		return a.refusedPodCopy(oc).wait() // A copy asks for its import itself, and whatever else is in the folder does not.
 	}
 	return a.Checks.wait(oc)
 }
@@ -77,7 +77,7 @@ func (a *Source) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection
 	if pushed := PushedDigest(oc); oc.Spec.Interval == nil || oc.Status.Artifact == nil || pushed != "" && imports.IsImported(oc, pushed) { // After a restore, status comes first.
 		return nil, nil
 	}
-	if a.takesCopies(oc) || imports.PinnedVersion(oc) != "" { // Copies are not asked for, and no archive but the pinned one would be accepted.
+	if a.takesPodCopies(oc) || imports.PinnedVersion(oc) != "" { // Copies are not asked for, and no archive but the pinned one would be accepted.
 		return nil, nil
 	}
 	archive.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}

@@ -30,7 +30,7 @@ func (a *Source) Postponed(ctx context.Context, archive digest.Digest, everywher
 	for i := range list.Items {
 		oc := &list.Items[i]
 		switch has := imports.IsImported(oc, archive); {
-		case a.takesCopies(oc) && !oc.Spec.Suspend:
+		case a.takesPodCopies(oc) && !oc.Spec.Suspend:
 			isCopied = isCopied || has
 			awaited = awaited || has && a.isReplaced(oc) || a.wasReplaced(oc, archive)
 		case has || imports.InHistory(oc, archive):
@@ -42,11 +42,11 @@ func (a *Source) Postponed(ctx context.Context, archive digest.Digest, everywher
 
 // isReplaced reports whether an archive that is copied may take the place of the imported one soon.
 func (a *Source) isReplaced(oc *v2beta2.OperatorCollection) bool {
-	upload, awaited := a.awaitedCopy(oc)
+	upload, awaited := a.awaitedPodCopy(oc)
 	if !awaited || time.Since(upload.Since) > postponeTime {
 		return false
 	}
-	return upload.Arriving || a.Copies.Last(oc).written != upload.Written && !a.HandOver.isDone(upload)
+	return upload.Arriving || a.PodCopies.Last(oc).written != upload.Written && !a.HandOver.isDone(upload)
 }
 
 // replacedArchive is the one in whose place a copied one was imported.
@@ -57,7 +57,7 @@ type replacedArchive struct {
 
 // BeginReplacing records, before status names another archive, that a copied one takes the place of the imported one.
 func (a *Source) BeginReplacing(oc *v2beta2.OperatorCollection, archive *Archive) {
-	if archive.Copied != nil && archive.Replaced != "" {
+	if archive.PodCopy != nil && archive.Replaced != "" {
 		a.Replaced.Store(client.ObjectKeyFromObject(oc), replacedArchive{digest: archive.Replaced, at: time.Now()})
 	}
 }

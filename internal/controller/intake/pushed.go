@@ -108,8 +108,8 @@ func (a *Source) isPushed(oc *v2beta2.OperatorCollection) (bool, error) {
 func (a *Source) upload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	pushed := PushedDigest(oc)
 	switch {
-	case archive.Copied != nil:
-		return a.stageCopied(oc, archive)
+	case archive.PodCopy != nil:
+		return a.stagePodCopy(oc, archive)
 	case pushed != "":
 		return a.stagePushed(oc, pushed)
 	}

@@ -54,7 +54,7 @@ type Source struct {
 	Working, DownloadSlots *pace.NamespaceLimit
 	Uploads                UploadSource
 	Blocked                blockedArchives
-	Copies                 copyVerdicts
+	PodCopies              podCopyVerdicts
 	// Replaced has the last replacedArchive of each OperatorCollection.
 	Replaced sync.Map
 }
@@ -125,9 +125,9 @@ func (a *Source) isRequested(ctx context.Context, oc *v2beta2.OperatorCollection
 	if pushed, err := a.isPushed(oc); pushed || err != nil || !isCurrent {
 		return pushed, err
 	}
-	copied := a.copied(ctx, oc, policy)
+	copied := a.newPodCopy(ctx, oc, policy)
 	if copied != nil {
-		archive.Copied, archive.Replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
+		archive.PodCopy, archive.Replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
 	}
 	return copied != nil, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
@@ -41,7 +41,7 @@ func (r *Reconciler) checkClaim(ctx context.Context, oc *v2beta2.OperatorCollect
 	if err := r.readDefinitions(ctx, oc, scope); err != nil {
 		return err
 	}
-	owner := crds.OwningNamespace(scope.definitions, key, append(slices.Clone(others), *oc))
+	owner := crdplan.OwningNamespace(scope.definitions, key, append(slices.Clone(others), *oc))
 	if owner == "" || owner == oc.Namespace {
 		if err := checkVersion(oc, scope, others); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (r *Reconciler) readDefinitions(ctx context.Context, oc *v2beta2.OperatorCo
 	if err != nil {
 		return err
 	}
-	of := crds.WrittenVersion{Digest: digest.Digest(scope.Artifact.Digest), Group: imports.GroupOf(oc, scope.collection), Namespace: oc.Namespace}
+	of := crdplan.WrittenVersion{Digest: digest.Digest(scope.Artifact.Digest), Group: imports.GroupOf(oc, scope.collection), Namespace: oc.Namespace}
 	if scope.planned = imports.IsImported(oc, of.Digest) && r.Definitions.AreWritten(id, of, cached); scope.planned {
 		scope.definitions = cached
 		return nil
@@ -119,13 +119,13 @@ func (r *Reconciler) checkCRDs(ctx context.Context, oc *v2beta2.OperatorCollecti
 	if scope.loaded, err = r.Collections.Load(digest.Digest(scope.Artifact.Digest)); err != nil {
 		return imports.LoadFailure(err)
 	}
-	versions, err := crds.ImportedVersions(r.Collections, slices.DeleteFunc(slices.Clone(scope.others), func(other v2beta2.OperatorCollection) bool {
+	versions, err := crdplan.ImportedVersions(r.Collections, slices.DeleteFunc(slices.Clone(scope.others), func(other v2beta2.OperatorCollection) bool {
 		return other.Namespace != oc.Namespace
 	}))
 	if err != nil {
 		return err
 	}
-	scope.plan, err = crds.Planner{Reader: r.Reader, Known: scope.definitions}.Plan(ctx, append(versions, crd.Version{
+	scope.plan, err = crdplan.Planner{Reader: r.Reader, Known: scope.definitions}.Plan(ctx, append(versions, crd.Version{
 		Collection: scope.loaded, Digest: digest.Digest(scope.Artifact.Digest), Group: imports.GroupOf(oc, scope.collection), Namespace: oc.Namespace,
 	})...)
 	return err

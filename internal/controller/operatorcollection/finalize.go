@@ -22,7 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/replacement"
 	"github.com/collection-operator/collection-operator/internal/install"
@@ -218,12 +218,12 @@ func (f *collectionFinalizer) releaseCRDs(ctx context.Context, oc *v2beta2.Opera
 	for i := range all {
 		definition := &all[i]
 		holders := crd.Holders(definition)
-		without := slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return holder == crds.HolderName(oc) })
-		if definition.DeletionTimestamp != nil || len(without) == len(holders) && (!crds.HasKind(oc, definition) || crd.IsUnused(definition)) {
+		without := slices.DeleteFunc(slices.Clone(holders), func(holder string) bool { return holder == crdplan.HolderName(oc) })
+		if definition.DeletionTimestamp != nil || len(without) == len(holders) && (!crdplan.HasKind(oc, definition) || crd.IsUnused(definition)) {
 			continue
 		}
 		before, now := maps.Clone(definition.Annotations), time.Now()
-		crd.SetHolders(definition, append(without, crds.HolderName(oc)), now) // Earlier versions recorded none.
+		crd.SetHolders(definition, append(without, crdplan.HolderName(oc)), now) // Earlier versions recorded none.
 		crd.SetHolders(definition, without, now)
 		if maps.Equal(before, definition.Annotations) {
 			continue

@@ -24,7 +24,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/reserved"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
@@ -49,7 +49,7 @@ type Reconciler struct {
 	// Imports are what all OperatorCollections have imported.
 	Imports *imports.Index
 	// Definitions are the CRDs that were planned and written.
-	Definitions *crds.WrittenDefinitions
+	Definitions *crdplan.WrittenDefinitions
 	// Namespaces has those that the manager may use.
 	Namespaces mapping.Selection
 	// Source brings archives into the store.
@@ -63,8 +63,8 @@ type Reconciler struct {
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *imports.Publications
 
-	// copies has OperatorCollections whose archive another manager lacks, or has again.
-	copies chan event.GenericEvent
+	// replicas has OperatorCollections whose archive another manager lacks, or has again.
+	replicas chan event.GenericEvent
 }
 
 // Reconcile implements [reconcile.Reconciler].
@@ -78,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			r.Source.Checks.Delete(req.NamespacedName)
 			r.Budgets.settle(req.NamespacedName, nil)
-			r.Source.Copies.Delete(req.NamespacedName)
+			r.Source.PodCopies.Delete(req.NamespacedName)
 			r.Source.Replaced.Delete(req.NamespacedName)
 			former, _ := r.Source.Blocked.Keep(req.NamespacedName, nil, nil)
 			former.Hold.Release()
@@ -97,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if oc.Spec.Suspend {
 		return ctrl.Result{}, nil
 	}
-	scope, err := r.reconcileUploaded(ctx, oc)
+	scope, err := r.reconcileWithFallback(ctx, oc)
 	defer func() { scope.Hold.Release() }()
 	r.Budgets.settle(req.NamespacedName, err)
 	err = errors.Join(err, r.removeRefused(ctx, oc, scope, err), r.planUpgrade(ctx, oc, scope))
@@ -122,11 +122,11 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 		r.checkCRDs,
 		r.checkUpgrade,
 		r.checkReplaced,
-		r.checkCopies,
+		r.checkReplicas,
 		r.acceptWithinBudgets,
 		r.awaitCRDs,
 		r.awaitServed,
-		r.awaitCopies,
+		r.awaitReplicas,
 		r.ensureDefaultSubOperatorConfig,
 		r.collectSubOperatorConfigs,
 	}
@@ -151,12 +151,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	workers := r.Source.Workers
 	r.Source.Working = pace.NewNamespaceLimit(workers.Total, workers.PerNamespace)
 	r.Source.DownloadSlots = pace.NewNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
-	r.copies = make(chan event.GenericEvent)
+	r.replicas = make(chan event.GenericEvent)
 	var err error
 	if r.Metadata, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
 		return err
 	}
-	if err = mgr.Add(manager.RunnableFunc(r.watchCopies)); err != nil {
+	if err = mgr.Add(manager.RunnableFunc(r.watchReplicas)); err != nil {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -164,10 +164,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(r.Imports.NotOwn(), predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofDeleted), builder.WithPredicates(onlyDeletions)).
-		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.ofSubOperatorConfig), builder.WithPredicates(installationChanged)).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.ofCRD), builder.WithPredicates(r.definitionServed())).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.ofSecret))
-	b = b.WatchesRawSource(source.Channel(r.copies, &handler.EnqueueRequestForObject{}))
+		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSubOperatorConfig), builder.WithPredicates(installationChanged)).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.requestsForCRD), builder.WithPredicates(r.definitionServed())).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSecret))
+	b = b.WatchesRawSource(source.Channel(r.replicas, &handler.EnqueueRequestForObject{}))
 	r.Source.Uploads = make(intake.UploadSource, intake.MaxWaitingUploads)
 	b = b.WatchesRawSource(source.Channel(r.Source.Uploads, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
@@ -177,15 +177,15 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return b.WithOptions(reconciler.FairOptions(workers.Total+r.Source.Downloads.Total, r.Source.Working)).Complete(reconciler)
 }
 
-func (r *Reconciler) ofSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {
+func (r *Reconciler) requestsForSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {
 	soc := object.(*v2beta2.SubOperatorConfig)
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}}}
 }
 
-func (r *Reconciler) ofCRD(ctx context.Context, object client.Object) []reconcile.Request {
+func (r *Reconciler) requestsForCRD(ctx context.Context, object client.Object) []reconcile.Request {
 	return pace.RequestsOf(ctx, r.Client, &v2beta2.OperatorCollectionList{}, client.MatchingFields{imports.IndexCollection: imports.LabelledID(object).String()})
 }
 
-func (r *Reconciler) ofSecret(ctx context.Context, object client.Object) []reconcile.Request {
+func (r *Reconciler) requestsForSecret(ctx context.Context, object client.Object) []reconcile.Request {
 	return pace.RequestsOf(ctx, r.Client, &v2beta2.OperatorCollectionList{}, client.InNamespace(object.GetNamespace()), client.MatchingFields{imports.IndexSecret: object.GetName()})
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/metrics"
 	"github.com/collection-operator/collection-operator/internal/controller/upgradecheck"
@@ -51,7 +51,7 @@ func (r *Reconciler) describe(oc *v2beta2.OperatorCollection, scope *importScope
 		}
 		scope.describeUpgrade(oc)
 		r.describeImport(oc, scope, err)
-		r.Source.DescribeCopy(oc)
+		r.Source.DescribePodCopy(oc)
 		r.Publications.Describe(oc)
 	}
 	if err == nil {
@@ -183,7 +183,7 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 		texts = append(texts, "the source check failed, and will be tried again: "+f.Check.Failed)
 	}
 	texts = append(texts, f.unreplaced...)
-	for _, lacking := range f.copies.Reported {
+	for _, lacking := range f.replicas.Reported {
 		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
 	}
 	if f.upload != "" && !imports.IsImported(oc, f.upload) && imports.PinnedVersion(oc) == "" {
@@ -193,7 +193,7 @@ func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
 	}
 	texts = append(texts, f.upgradeWarnings...)
-	if rewriting := crds.Rewritten(f.definitions); rewriting != "" {
+	if rewriting := crdplan.Rewritten(f.definitions); rewriting != "" {
 		texts = append(texts, rewriting)
 	}
 	findings := c.Problems.Findings()

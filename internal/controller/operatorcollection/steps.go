@@ -22,7 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
@@ -57,12 +57,12 @@ type importScope struct {
 	awaited error
 	// unreplaced describes what such a collection does not take over.
 	unreplaced []string
-	// kept says that the archive was imported before.
-	kept bool
+	// alreadyImported says that the archive was imported before.
+	alreadyImported bool
 	// historyRoom limits the size in bytes of the archives that are only in status.history. Nil means no limit.
 	historyRoom *int64
-	// copies says which other managers lack the archive.
-	copies replica.Copies
+	// replicas says which other managers lack the archive.
+	replicas replica.Copies
 	// imported says that the collection's CRDs are Established too, and that the other managers have the archive.
 	imported bool
 	// upgrade is how the version is brought to the namespaces, or nil if that was not decided.
@@ -132,7 +132,7 @@ func (r *Reconciler) beginInstallation(ctx context.Context, oc *v2beta2.Operator
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.
 func (r *Reconciler) awaitCRDs(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	missing, err := crds.Missing(ctx, r.Client, scope.collection, imports.GroupOf(oc, scope.collection))
+	missing, err := crdplan.Missing(ctx, r.Client, scope.collection, imports.GroupOf(oc, scope.collection))
 	switch {
 	case err != nil:
 		return err

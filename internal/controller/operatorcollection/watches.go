@@ -11,7 +11,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
 )
@@ -39,14 +39,14 @@ func (r *Reconciler) definitionServed() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
 			definition, ok := e.Object.(*apiextensionsv1.CustomResourceDefinition)
-			return !ok || e.IsInInitialList || crds.IsEstablished(definition)
+			return !ok || e.IsInInitialList || crdplan.IsEstablished(definition)
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			if crds.DefinitionEdited.Update(e) {
+			if crdplan.DefinitionEdited.Update(e) {
 				return true
 			}
 			before, after := e.ObjectOld.(*apiextensionsv1.CustomResourceDefinition), e.ObjectNew.(*apiextensionsv1.CustomResourceDefinition)
-			was, is := crds.IsEstablished(before), crds.IsEstablished(after)
+			was, is := crdplan.IsEstablished(before), crdplan.IsEstablished(after)
 			return was && !is || !was && is && !r.awaitsOthers(imports.LabelledID(after))
 		},
 	}
@@ -57,6 +57,6 @@ func (r *Reconciler) awaitsOthers(id model.ID) bool {
 	// The cache has a state before it is reported.
 	definitions, err := (&instances.Finder{Reader: r.Client}).CRDs(context.Background(), id)
 	return err == nil && slices.ContainsFunc(definitions, func(d apiextensionsv1.CustomResourceDefinition) bool {
-		return !crds.IsEstablished(&d)
+		return !crdplan.IsEstablished(&d)
 	})
 }

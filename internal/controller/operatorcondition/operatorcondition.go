@@ -62,7 +62,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 
 // Reconcile writes the condition Upgradeable when it changes.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	wanted, again, err := r.judge(ctx)
+	wanted, again, err := r.evaluate(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -82,8 +82,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, nil
 }
 
-// judge reads all OperatorCollections and SubOperatorConfigs from the cache.
-func (r *Reconciler) judge(ctx context.Context) (metav1.Condition, time.Duration, error) {
+// evaluate reads all OperatorCollections and SubOperatorConfigs from the cache.
+func (r *Reconciler) evaluate(ctx context.Context) (metav1.Condition, time.Duration, error) {
 	ocs, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
 	if err := r.Client.List(ctx, ocs, client.UnsafeDisableDeepCopy); err != nil {
 		return metav1.Condition{}, 0, fmt.Errorf("listing OperatorCollections: %w", err)

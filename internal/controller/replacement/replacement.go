@@ -16,7 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
@@ -39,7 +39,7 @@ func IsInterrupted(oc *v2beta2.OperatorCollection, replaced model.ID) bool {
 func IsTakenOver(definition *apiextensionsv1.CustomResourceDefinition, all []v2beta2.OperatorCollection) bool {
 	return slices.ContainsFunc(all, func(oc v2beta2.OperatorCollection) bool {
 		return IsSuccessor(&oc, imports.LabelledID(definition), definition.Annotations[render.AnnotationClaimedBy]) &&
-			(imports.AwaitsReplaced(&oc) || crds.HasKind(&oc, definition))
+			(imports.AwaitsReplaced(&oc) || crdplan.HasKind(&oc, definition))
 	})
 }
 
@@ -48,7 +48,7 @@ func IsTakenOver(definition *apiextensionsv1.CustomResourceDefinition, all []v2b
 func OtherHolders(definition *apiextensionsv1.CustomResourceDefinition, all []v2beta2.OperatorCollection, but func(*v2beta2.OperatorCollection) bool) []string {
 	replaced, namespace := imports.LabelledID(definition), definition.Annotations[render.AnnotationClaimedBy]
 	return slices.DeleteFunc(crd.Holders(definition), func(holder string) bool {
-		i := slices.IndexFunc(all, func(oc v2beta2.OperatorCollection) bool { return crds.HolderName(&oc) == holder })
+		i := slices.IndexFunc(all, func(oc v2beta2.OperatorCollection) bool { return crdplan.HolderName(&oc) == holder })
 		return i >= 0 && (IsSuccessor(&all[i], replaced, namespace) || but(&all[i]))
 	})
 }
@@ -96,7 +96,7 @@ func DescribeHolders(holders []string, namespace string, all []v2beta2.OperatorC
 	names := make([]string, 0, len(holders))
 	for _, holder := range holders {
 		name := fmt.Sprintf("%q", strings.TrimPrefix(holder, namespace+"/"))
-		if !slices.ContainsFunc(all, func(oc v2beta2.OperatorCollection) bool { return crds.HolderName(&oc) == holder }) {
+		if !slices.ContainsFunc(all, func(oc v2beta2.OperatorCollection) bool { return crdplan.HolderName(&oc) == holder }) {
 			name += " (which does not exist: remove it from the annotation " + render.AnnotationHeldBy + " of the CRDs)"
 		}
 		names = append(names, name)

@@ -10,7 +10,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
@@ -64,7 +64,7 @@ func TestHoldersOfAReplacedCollection(t *testing.T) {
 				}
 			})
 			all := []v2beta2.OperatorCollection{one}
-			definition := thing(crds.HolderName(&one))
+			definition := thing(crdplan.HolderName(&one))
 			nobody := func(*v2beta2.OperatorCollection) bool { return false }
 			if got := len(OtherHolders(definition, all, nobody)) > 0; got != test.isHolder {
 				t.Errorf("it holds the CRD: %t", got)

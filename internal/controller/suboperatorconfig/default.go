@@ -20,10 +20,10 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
-// yieldDefault gives a default SubOperatorConfig to those who have applied their own content over it: it is no default any more. Server-side
+// releaseDefault gives a default SubOperatorConfig to those who have applied their own content over it: it is no default any more. Server-side
 // apply merges lists. So the namespace of the default, if nobody else wants it, is removed here: they never see it, and could not remove
 // it. It stays if its operator is in use: who applies a manifest that does not name the namespace need not know of it.
-func (r *Reconciler) yieldDefault(ctx context.Context, s *configScope) error {
+func (r *Reconciler) releaseDefault(ctx context.Context, s *configScope) error {
 	by := imports.TakenOverBy(s.soc)
 	if by == "" {
 		return nil

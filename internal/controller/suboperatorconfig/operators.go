@@ -16,7 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
@@ -65,7 +65,7 @@ func definitionChanged(e event.UpdateEvent) bool {
 		}
 		return names
 	}
-	return crds.IsEstablished(before) != crds.IsEstablished(after) || imports.LabelledID(before) != imports.LabelledID(after) || !slices.Equal(served(before), served(after))
+	return crdplan.IsEstablished(before) != crdplan.IsEstablished(after) || imports.LabelledID(before) != imports.LabelledID(after) || !slices.Equal(served(before), served(after))
 }
 
 // ofDefinition maps a CRD to the SubOperatorConfigs of the OperatorCollections that have its collection.

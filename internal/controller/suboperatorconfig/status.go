@@ -58,9 +58,9 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *configScope, err error)
 	return result, err
 }
 
-// foresee sets the status that the reconciliation will normally write at its end, so that it does not have to. What may have to be
+// predictStatus sets the status that the reconciliation will normally write at its end, so that it does not have to. What may have to be
 // migrated is not known before.
-func (r *Reconciler) foresee(s *configScope, expected []install.Result) {
+func (r *Reconciler) predictStatus(s *configScope, expected []install.Result) {
 	if s.collection.MigrationPlaybook != "" || s.foreseen != nil {
 		return
 	}

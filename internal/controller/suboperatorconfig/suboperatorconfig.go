@@ -22,7 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crds"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
 	"github.com/collection-operator/collection-operator/internal/install"
@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	steps := []func(context.Context, *configScope) error{
 		r.checkNamespace,
 		r.ensureFinalizer,
-		r.yieldDefault,
+		r.releaseDefault,
 		r.resolveNamespaces,
 		r.removeOwners,
 		r.uninstallUnmapped,
@@ -270,7 +270,7 @@ func (r *Reconciler) loadCollection(_ context.Context, s *configScope) error {
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.
 func (r *Reconciler) awaitCRDs(ctx context.Context, s *configScope) error {
 	c := s.collection
-	missing, err := crds.Missing(ctx, r.Client, c, imports.GroupOf(s.oc, c))
+	missing, err := crdplan.Missing(ctx, r.Client, c, imports.GroupOf(s.oc, c))
 	if err != nil {
 		return err
 	}
@@ -302,7 +302,7 @@ func (r *Reconciler) resolveConflicts(ctx context.Context, s *configScope) error
 
 func (r *Reconciler) install(ctx context.Context, s *configScope) error {
 	resolver, installer := r.resolver(), r.installer()
-	installer.Foresee = func(expected []install.Result) { r.foresee(s, expected) }
+	installer.PredictStatus = func(expected []install.Result) { r.predictStatus(s, expected) }
 	dependencies, blocked := resolver.Dependencies(ctx, s.oc, r.Settings.Dependencies)
 	var installations []*install.Installation
 	for _, m := range s.mappings {

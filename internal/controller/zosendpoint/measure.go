@@ -25,7 +25,7 @@ type answer struct {
 // measure counts the probe of a scope.
 func (r *Reconciler) measure(s *endpointScope, took time.Duration) {
 	if s.probe.err != nil {
-		metrics.Probed(status.AsError(probeError(s.probe.err)).Reason)
+		metrics.Probed(status.AsError(probeFailure(s.probe.err)).Reason)
 		return
 	}
 	metrics.Probed(metrics.ResultSucceeded)

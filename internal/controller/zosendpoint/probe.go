@@ -3,7 +3,6 @@ package zosendpoint
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -263,9 +262,4 @@ func roundLatency(latency time.Duration) time.Duration {
 		}
 	}
 	return latencySteps[len(latencySteps)-1]
-}
-
-// describeProbe is the message of Reachable after a successful probe.
-func describeProbe(e *v2beta2.ZosEndpoint, shown ssh.PublicKey) string {
-	return fmt.Sprintf("%s answers with host key %s", mapping.Address(e), ssh.FingerprintSHA256(shown))
 }

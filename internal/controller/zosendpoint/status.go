@@ -2,7 +2,6 @@ package zosendpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,12 +15,9 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller/metrics"
-	"github.com/collection-operator/collection-operator/internal/install/mapping"
-	"github.com/collection-operator/collection-operator/internal/platform/dialguard"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
-	"github.com/collection-operator/collection-operator/internal/run/probe"
 )
 
 // patchStatus writes the status that follows from the scope, and an event when Ready changed.
@@ -54,55 +50,6 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *endpointScope, memory *
 		result.RequeueAfter = after
 	}
 	return result, err
-}
-
-// describeReachable sets Reachable, and pins the host key of an endpoint whose spec has none. Without a probe and an outage,
-// the result of the last probe remains.
-func describeReachable(s *endpointScope, outage *endpoint.Outage) {
-	now := &s.endpoint.Status
-	set := func(err error, message string) {
-		status.SetCondition(&now.Conditions, v2beta2.ConditionReachable, s.endpoint.Generation, err, message)
-	}
-	local := s.endpoint.Spec.EndpointType == v2beta2.EndpointLocal
-	if local || len(s.endpoint.Spec.HostKeys) > 0 {
-		now.HostKeys, now.PinnedFor = nil, ""
-	}
-	last := meta.FindStatusCondition(now.Conditions, v2beta2.ConditionReachable)
-	switch {
-	case local:
-		now.Latency = ""
-		set(nil, "playbooks run in the operator's own pod")
-	case s.exceeded != nil:
-		set(s.exceeded, "")
-	case s.probe != nil && s.probe.err != nil:
-		now.Latency = ""
-		set(probeError(s.probe.err), "")
-	case s.probe != nil:
-		now.Latency = s.probe.latency
-		set(nil, describeProbe(s.endpoint, s.probe.shown))
-		if len(s.endpoint.Spec.HostKeys) == 0 {
-			now.HostKeys, now.PinnedFor = []string{probe.FormatHostKey(s.probe.shown)}, mapping.Address(s.endpoint)
-		}
-	case outage != nil && (last == nil || last.Status != metav1.ConditionFalse):
-		now.Latency = ""
-		set(status.Retry(v2beta2.ReasonHostUnreachable, fmt.Errorf("a run could not reach %s: %s",
-			mapping.Address(s.endpoint), printable.Line(outage.Message, maxRefusalBytes))), "")
-	case last != nil && !s.postponed:
-		last.ObservedGeneration = s.endpoint.Generation
-	}
-}
-
-// probeError gives an error of a probe its reason.
-func probeError(err error) error {
-	var mismatch *probe.HostKeyMismatchError
-	var forbidden *dialguard.Error
-	switch {
-	case errors.As(err, &mismatch):
-		return status.Retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf("%w: if the key was changed on purpose, put the new one into spec.hostKeys", err))
-	case errors.As(err, &forbidden):
-		return status.Retry(v2beta2.ReasonHostForbidden, err)
-	}
-	return status.Retry(v2beta2.ReasonHostUnreachable, err)
 }
 
 // describeCredentials sets CredentialAccepted once a run has logged on in the security domain. A logon that was accepted later than

@@ -30,7 +30,7 @@ func (f *Finder) DescribeRuns(ctx context.Context, group schema.GroupVersion, ki
 	var failing, running []string
 	for _, kind := range kinds {
 		err := f.eachStatus(ctx, group.WithKind(kind), namespace, func(name string, fields map[string]any) {
-			if runstatus.BeganToFail(fields, version) {
+			if runstatus.Regressed(fields, version) {
 				failing = append(failing, name)
 			}
 			if runstatus.RunsFirst(fields, version) {

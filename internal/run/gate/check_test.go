@@ -177,7 +177,7 @@ func TestAdoptServesChecks(t *testing.T) {
 		"no gate before": {nil, ""},
 		"record lost":    {&LastRun{ID: "r1", Version: "1.0.0", Digest: "sha256:d"}, "c2"},
 	} {
-		if got := Adopt(input(nil, baseline, checkAsked, func(in *Input) { in.LastRun = tc.last })); got.CheckAsked != tc.want {
+		if got := Baseline(input(nil, baseline, checkAsked, func(in *Input) { in.LastRun = tc.last })); got.CheckAsked != tc.want {
 			t.Errorf("%s: served %q, want %q", name, got.CheckAsked, tc.want)
 		}
 	}

@@ -42,9 +42,9 @@ type Input struct {
 	RunNow, CheckAsked string
 	// UID, Asked (AnnotationRequestedAt) and Period (AnnotationReconcilePeriod, 0 if absent or not a duration) of the live
 	// resource.
-	UID    types.UID
-	Asked  string
-	Period time.Duration
+	UID       types.UID
+	Requested string
+	Period    time.Duration
 }
 
 // LastRun is the last run according to status, which only operators write.

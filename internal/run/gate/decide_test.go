@@ -17,7 +17,7 @@ func ago(d time.Duration) time.Time { return now.Add(-d) }
 
 func record(change func(*Record)) *Record {
 	r := &Record{
-		Fingerprint: current, Event: EventCreate, Outcome: OutcomeSucceeded, RunID: "r1", Finished: ago(time.Hour), Asked: "a1",
+		Fingerprint: current, Event: EventCreate, Outcome: OutcomeSucceeded, RunID: "r1", Finished: ago(time.Hour), Requested: "a1",
 		UID: "u1", Installation: "i1",
 	}
 	if change != nil {
@@ -40,7 +40,7 @@ func deletion(change func(*Record)) *Record {
 func input(r *Record, changes ...func(*Input)) Input {
 	in := Input{
 		Settings: &Settings{Version: "1.0.0", Digest: "sha256:d", RerunOn: DefaultRerunOn(), MaxRetries: 5},
-		Now:      now, Event: EventCreate, Current: current, UID: "u1", Installation: "i1", Asked: "a1", Record: r,
+		Now:      now, Event: EventCreate, Current: current, UID: "u1", Installation: "i1", Requested: "a1", Record: r,
 		LastRun: &LastRun{ID: "r1", Started: ago(time.Hour), Version: "1.0.0", Digest: "sha256:d"},
 	}
 	for _, change := range changes {
@@ -55,7 +55,7 @@ var (
 	stale    = func(in *Input) { in.Stale = true }
 	baseline = func(in *Input) { in.Baseline = true }
 	deleting = func(in *Input) { in.Event = EventDelete }
-	asked    = func(in *Input) { in.Asked = "a2" }
+	asked    = func(in *Input) { in.Requested = "a2" }
 	abandon  = func(in *Input) { in.Abandon = true }
 	noUID    = func(in *Input) { in.UID, in.Record.UID = "", "" }
 	// a resource of the same name, in the same installation or in a restored one
@@ -146,7 +146,7 @@ func TestDecideAskedOrChanged(t *testing.T) {
 		"asked, a deletion rests":   {input(deletion(func(r *Record) { r.Outcome = OutcomeFailed }), deleting, asked), runs(ReasonAsked)},
 		"asked, retry is later":     {input(failed(2, now.Add(time.Minute)), asked), runs(ReasonAsked)},
 		"asked and changed":         {input(record(nil), asked, changed(TriggerCollection)), runs(ReasonAsked, TriggerCollection)},
-		"annotation removed":        {input(record(nil), func(in *Input) { in.Asked = "" }), skips(0)},
+		"annotation removed":        {input(record(nil), func(in *Input) { in.Requested = "" }), skips(0)},
 		"spec changed":              {input(record(nil), changed(TriggerSpec)), runs(ReasonChanged, TriggerSpec)},
 		"spec changed, resting":     {input(resting, changed(TriggerSpec)), runs(ReasonChanged, TriggerSpec)},
 		"Secret changed":            {input(record(nil), changed(TriggerSecret)), runs(ReasonChanged, TriggerSecret)},
@@ -304,7 +304,7 @@ func TestNext(t *testing.T) {
 	finished := now.Add(500 * time.Millisecond)
 	base := Record{
 		Fingerprint: current, Event: EventCreate, Outcome: OutcomeSucceeded, RunID: "r2", Finished: now,
-		Version: "1.0.0", Digest: "sha256:d", Asked: "a1", UID: "u1", Installation: "i1",
+		Version: "1.0.0", Digest: "sha256:d", Requested: "a1", UID: "u1", Installation: "i1",
 	}
 	with := func(changes ...func(*Record)) Record {
 		r := base
@@ -332,7 +332,7 @@ func TestNext(t *testing.T) {
 	}{
 		"success":               {input(nil), 1, OutcomeSucceeded, 0, base},
 		"success after retries": {input(failed(3, now)), 4, OutcomeSucceeded, 0, base},
-		"asked":                 {input(record(nil), asked), 1, OutcomeSucceeded, 0, with(func(r *Record) { r.Asked = "a2" })},
+		"asked":                 {input(record(nil), asked), 1, OutcomeSucceeded, 0, with(func(r *Record) { r.Requested = "a2" })},
 		"requeued":              {input(nil), 1, OutcomeSucceeded, time.Hour, with(due(time.Hour))},
 		"requeued at once":      {input(nil), 1, OutcomeSucceeded, time.Nanosecond, with(due(time.Second))},
 		"requeued never":        {input(nil), 1, OutcomeRequeued, 0, base},
@@ -436,7 +436,7 @@ func TestNextServesRunNow(t *testing.T) {
 		"its start":       {Next(in, runs(ReasonNew), "r2", OutcomeInterrupted, now, 0), ""},
 		"unreachable":     {Next(in, runs(ReasonNew), "r2", OutcomeUnreachable, now, 0), ""},
 		"refused":         {Next(in, runs(ReasonNew), "r2", OutcomeRefused, now, 0), ""},
-		"its adoption":    {Adopt(in), "n1"},
+		"its adoption":    {Baseline(in), "n1"},
 		"again":           {Next(served, runs(ReasonAsked), "r2", OutcomeRequeued, now, 0), "n1"},
 		"again, refused":  {Next(served, runs(ReasonAsked), "r2", OutcomeRefused, now, 0), "n0"},
 		"again, at start": {Next(served, runs(ReasonAsked), "r2", OutcomeInterrupted, now, 0), "n0"},
@@ -453,7 +453,7 @@ func TestRestart(t *testing.T) {
 	run := Decide(in)
 	failure := Next(in, run, "r1", OutcomeFailed, now, 0)
 	success := Next(in, run, "r1", OutcomeSucceeded, now, 0)
-	adopted := Adopt(input(nil, baseline))
+	adopted := Baseline(input(nil, baseline))
 	gone := Next(input(&success, deleting), run, "r2", OutcomeSucceeded, now, 0)
 	checkDecisions(t, map[string]decideCase{
 		"new, ended before the outcome":     {input(nil), runs(ReasonNew)},
@@ -495,14 +495,14 @@ func TestAdopt(t *testing.T) {
 		last *LastRun
 		want Record
 	}{
-		"no gate before": {nil, adopted(func(r *Record) { r.Asked = "" })},
+		"no gate before": {nil, adopted(func(r *Record) { r.Requested = "" })},
 		"record lost":    {&LastRun{ID: "r1", Version: "1.0.0", Digest: "sha256:d"}, adopted(func(*Record) {})},
 		"record lost, before": {&LastRun{ID: "r1", Version: "0.9.0", Digest: "sha256:c"}, adopted(func(r *Record) {
 			r.Version, r.Applied, r.Digest, r.Fingerprint.Collection = "0.9.0", "0.9.0", "sha256:c", ""
 		})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Adopt(input(nil, baseline, func(in *Input) { in.LastRun = tc.last }))
+			got := Baseline(input(nil, baseline, func(in *Input) { in.LastRun = tc.last }))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("record (-want +got):\n%s", diff)
 			}

@@ -88,7 +88,7 @@ func (s Supply) Declared(spec map[string]any) (vars map[string]any, ignored []st
 
 // ExtraVars is like KindSettings.ExtraVars.
 func (s Supply) ExtraVars(given map[string]any) (vars map[string]any, ignored []string) {
-	return s.Kind.extraVars(s.withoutUnset(HandedOver(given)), given)
+	return s.Kind.extraVars(s.withoutUnset(ReceivedSpec(given)), given)
 }
 
 func (s Supply) withoutUnset(spec map[string]any) map[string]any {

@@ -98,7 +98,7 @@ func (in Input) startsSince(last Fingerprint) bool {
 
 // asks reports whether a run is requested that was not served.
 func (in Input) asks() bool {
-	return in.Asked != "" && in.Asked != in.Record.Asked
+	return in.Requested != "" && in.Requested != in.Record.Requested
 }
 
 // OfMigration reports whether the last run was one of the migration playbook.

@@ -162,7 +162,7 @@ func TestAdoptedResourceIsNotOneOfAMigration(t *testing.T) {
 	in := input(nil, baseline, func(in *Input) {
 		in.Applied, in.Migrated = "1.0.0", &Migrated{From: "0.9.0", To: "1.0.0", Finished: now}
 	})
-	if got := Adopt(in); got.OfMigration() || got.Migrated != in.Migrated {
+	if got := Baseline(in); got.OfMigration() || got.Migrated != in.Migrated {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -1,6 +1,8 @@
 package gate
 
-import "time"
+import (
+	"time"
+)
 
 const (
 	firstRetryDelay = 10 * time.Second
@@ -90,14 +92,14 @@ func (r *Record) fail(in Input, d Decision) {
 	}
 }
 
-// Adopt returns the record of a successful resource that has none.
-func Adopt(in Input) Record {
+// Baseline returns the record of a successful resource that has none.
+func Baseline(in Input) Record {
 	r := in.record(in.Now)
 	r.Outcome = OutcomeSucceeded
 	r.CheckAsked = in.CheckAsked
 	switch last := in.LastRun; {
 	case last == nil:
-		r.Asked, r.CheckAsked = "", "" // No gate has served a request yet.
+		r.Requested, r.CheckAsked = "", "" // No gate has served a request yet.
 	case last.Digest != r.Digest:
 		r.Version, r.Digest, r.Fingerprint.Collection = last.Version, last.Digest, ""
 	}
@@ -113,7 +115,7 @@ func (in Input) record(finished time.Time) Record {
 		Finished:     finished.UTC().Truncate(time.Second), // As in status.
 		Version:      in.Settings.Version,
 		Digest:       in.Settings.Digest,
-		Asked:        in.Asked,
+		Requested:    in.Requested,
 		RunNow:       in.RunNow,
 		UID:          in.UID,
 		Installation: in.Installation,

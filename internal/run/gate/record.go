@@ -99,8 +99,8 @@ type Record struct {
 	// Due is when the playbook runs again because it asked for it (requeue_after). Zero means never. The reconcile period
 	// is added to Finished when it is needed, so that a changed period applies at once.
 	Due time.Time `json:"due,omitzero"`
-	// Asked is the last value of AnnotationRequestedAt that was served.
-	Asked string `json:"asked,omitempty"`
+	// Requested is the last value of AnnotationRequestedAt that was served.
+	Requested string `json:"asked,omitempty"`
 	// RunNow is the last value of endpoint.AnnotationRunNow that was served.
 	RunNow string `json:"runNow,omitempty"`
 	// CheckAsked is the last value of AnnotationCheckRequestedAt that was served, and Checked when the last drift check ended.

@@ -19,7 +19,7 @@ func TestVerifyReturnsWhatWasSigned(t *testing.T) {
 		"empty": {},
 		"full": {
 			Fingerprint: current, Event: EventDelete, Outcome: OutcomeFailed, RunID: "r1", Finished: now, Version: "1.0.0",
-			Digest: "sha256:d", Attempt: 3, NextRetry: now, Due: now, Asked: "now\n\"\x00", Deleted: "u1",
+			Digest: "sha256:d", Attempt: 3, NextRetry: now, Due: now, Requested: "now\n\"\x00", Deleted: "u1",
 		},
 	} {
 		annotation := key.Sign(id, r)

@@ -20,8 +20,8 @@ var watchVariables = []string{
 	"zoscb_playbook", "zoscb_inventory_name",
 }
 
-// HandedOver returns the fields of the spec in the extra vars that ansible-operator has written, with plain values.
-func HandedOver(given map[string]any) map[string]any {
+// ReceivedSpec returns the fields of the spec in the extra vars that ansible-operator has written, with plain values.
+func ReceivedSpec(given map[string]any) map[string]any {
 	object := objectVariable(given)
 	spec := make(map[string]any, len(given))
 	for name, value := range given {
@@ -50,7 +50,7 @@ func (k KindSettings) Declared(spec map[string]any) (vars map[string]any, ignore
 // declared variables, whose strings are marked as unsafe; and the paths of the fields that were dropped. The variable with
 // the whole object is empty, and the one with its spec has the declared fields.
 func (k KindSettings) ExtraVars(given map[string]any) (vars map[string]any, ignored []string) {
-	return k.extraVars(HandedOver(given), given)
+	return k.extraVars(ReceivedSpec(given), given)
 }
 
 // extraVars returns the extra vars with a spec instead of the one in given.

@@ -80,7 +80,7 @@ func TestDeclared(t *testing.T) {
 			for form, spec := range map[string]map[string]any{
 				"live":        decode(t, tc.spec, false),
 				"live, exact": decode(t, tc.spec, true),
-				"handed over": HandedOver(handOver(decode(t, tc.spec, false))),
+				"handed over": ReceivedSpec(handOver(decode(t, tc.spec, false))),
 			} {
 				got, ignored := kind.Declared(spec)
 				if !reflect.DeepEqual(any(got), want) {
@@ -206,7 +206,7 @@ func TestNamesInVariables(t *testing.T) {
 // A value that is not marked stays as it is.
 func TestHandedOverKeepsPlainValues(t *testing.T) {
 	given := map[string]any{"name": "a", "free": map[string]any{unsafeKey: "x", "more": []any{"y"}}}
-	if diff := cmp.Diff(given, HandedOver(given)); diff != "" {
+	if diff := cmp.Diff(given, ReceivedSpec(given)); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
 }

@@ -42,9 +42,9 @@ type place struct {
 	Resource types.UID `json:"resource,omitempty"`
 	Admitted time.Time `json:"admitted,omitzero"`
 	Canary   bool      `json:"canary,omitempty"`
-	// Told is what the state has been told already, and ToldAt when. Others may have learned something else since.
-	Told   endpoint.Connection `json:"told,omitempty"`
-	ToldAt time.Time           `json:"toldAt,omitzero"`
+	// Reported is what the state has been told already, and ToldAt when. Others may have learned something else since.
+	Reported endpoint.Connection `json:"told,omitempty"`
+	ToldAt   time.Time           `json:"toldAt,omitzero"`
 }
 
 // waiting is a run that may not start, and since when.
@@ -202,8 +202,8 @@ func (r *runner) release(ctx context.Context, p *place, run string, report runst
 
 // end tells the state what it has not been told yet, and gives the place back.
 func (p *place) end(state *endpoint.State, request endpoint.Request, report runstatus.Report) bool {
-	observed := report.Connection != p.Told && state.Observe(p.Settings, request, report.Connection, report.Cause())
-	request.Canary = p.Canary && p.Told == endpoint.ConnectionNone && report.Connection == endpoint.ConnectionNone
+	observed := report.Connection != p.Reported && state.Observe(p.Settings, request, report.Connection, report.Cause())
+	request.Canary = p.Canary && p.Reported == endpoint.ConnectionNone && report.Connection == endpoint.ConnectionNone
 	return state.Release(p.Settings, request) || observed
 }
 
@@ -227,14 +227,14 @@ func (o *observer) again(ctx context.Context) {
 		return
 	}
 	report, err := readReport(r.reportFile())
-	if err != nil || report.Ended != "" || report.Connection == r.place.Told {
+	if err != nil || report.Ended != "" || report.Connection == r.place.Reported {
 		return
 	}
 	o.known = true
 	if err := r.observe(ctx, r.place, report); err != nil {
 		return
 	}
-	r.place.Told, r.place.ToldAt = report.Connection, time.Now()
+	r.place.Reported, r.place.ToldAt = report.Connection, time.Now()
 	if err := r.journal.updatePlace(r.place); err != nil {
 		r.out.note("journal: %v", err)
 	}
@@ -244,7 +244,7 @@ func (r *runner) requestOf(p *place, run string) endpoint.Request {
 	request := r.request(run, time.Now())
 	request.User, request.Credential = p.User, p.Credential
 	request.Admitted, request.Observed = p.Admitted, r.reportedAt()
-	if p.Told != endpoint.ConnectionNone {
+	if p.Reported != endpoint.ConnectionNone {
 		request.Admitted = p.ToldAt
 	}
 	return request
@@ -304,4 +304,29 @@ func (r *runner) addAbandoned(ctx context.Context, s situation, name string) (bo
 		return isNew
 	})
 	return isNew, err
+}
+
+// mayStart asks whether a run may start now. If it returns nil, it may; see admit.
+func (r *runner) mayStart(ctx context.Context, s *situation) (*waiting, error) {
+	if s.decision.Migration != nil {
+		if wait, err := r.awaitMigration(ctx, s.live); wait != nil || err != nil {
+			return wait, err
+		}
+	}
+	if wait, err := r.awaitSecrets(ctx, s); wait != nil || err != nil {
+		return wait, err
+	}
+	return r.admit(ctx, s)
+}
+
+// admitBehind asks the state for a run while others of the pod have been waiting for longer. Those that their ZosEndpoint keeps from
+// running are not ahead of one that passes; for one that has to wait for the same, they are.
+func admitBehind(state *endpoint.State, settings endpoint.Settings, request endpoint.Request, ahead ahead) endpoint.Admission {
+	request.Ahead = ahead.shared
+	admission := state.Admit(settings, request)
+	if wait := admission.Wait; wait != nil && !isShared(wait.Reason) {
+		request.Ahead = ahead.endpoint
+		return state.Admit(settings, request) // It has not changed the state: what it waits for comes first.
+	}
+	return admission
 }

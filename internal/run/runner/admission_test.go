@@ -229,7 +229,7 @@ func TestRunsThatNeedNoPlace(t *testing.T) {
 // A gate that ends before its run leaves to the next one what the state has been told.
 func TestWhatWasToldIsInTheJournal(t *testing.T) {
 	j := journal{dir: t.TempDir()}
-	p := &place{Resource: "a", Admitted: now, Told: endpoint.ConnectionAccepted}
+	p := &place{Resource: "a", Admitted: now, Reported: endpoint.ConnectionAccepted}
 	apiserver.Must(t, j.updatePlace(p))
 	if got, err := j.read("a"); got != nil || err != nil {
 		t.Errorf("a check has no entry: %+v, %v", got, err)
@@ -238,7 +238,7 @@ func TestWhatWasToldIsInTheJournal(t *testing.T) {
 	apiserver.Must(t, j.updatePlace(p))
 	got, err := j.read("a")
 	apiserver.Must(t, err)
-	if got.Place.Told != endpoint.ConnectionAccepted || !got.Place.Admitted.Equal(now) || got.Run.ID != "42" {
+	if got.Place.Reported != endpoint.ConnectionAccepted || !got.Place.Admitted.Equal(now) || got.Run.ID != "42" {
 		t.Errorf("%+v, place %+v", got, got.Place)
 	}
 }
@@ -263,7 +263,7 @@ func TestEndOfAPlace(t *testing.T) {
 			Systems: map[string]*endpoint.System{"host:22": {Outage: &endpoint.Outage{Since: admitted.Add(-time.Hour), NextTry: now}}},
 			Logons:  map[string]*endpoint.Logon{"u": {Refused: map[string]endpoint.Refusal{"c": {At: admitted.Add(-time.Hour)}}}},
 		}
-		p := &place{Settings: e, Admitted: admitted, Canary: tc.canary, Told: tc.told}
+		p := &place{Settings: e, Admitted: admitted, Canary: tc.canary, Reported: tc.told}
 		request := endpoint.Request{Now: now.Add(-time.Minute), Admitted: admitted, User: "u", Credential: "c"}
 		p.end(s, request, runstatus.Report{Connection: tc.learned})
 		nextTry := time.Time{}
@@ -286,7 +286,7 @@ func TestTimeOfAnObservation(t *testing.T) {
 	apiserver.Must(t, os.WriteFile(r.reportFile(), []byte("{}"), 0o600))
 	apiserver.Must(t, os.Chtimes(r.reportFile(), now, now))
 	// A run can lose the connection and get it back: its own outage is over then.
-	p.Told, p.ToldAt = endpoint.ConnectionUnreachable, now.Add(time.Minute)
+	p.Reported, p.ToldAt = endpoint.ConnectionUnreachable, now.Add(time.Minute)
 	if got := r.requestOf(p, "42"); !got.Admitted.Equal(p.ToldAt) {
 		t.Errorf("after it has told that: %+v", got)
 	}

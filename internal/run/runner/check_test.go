@@ -61,7 +61,7 @@ func TestEntryOfACheck(t *testing.T) {
 	r.journal = journal{dir: t.TempDir()}
 	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}
 	apiserver.Must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
-	got, err := r.settle(t.Context(), live)
+	got, err := r.recoverJournal(t.Context(), live)
 	if err != nil || got != live {
 		t.Errorf("%v, %v", got, err)
 	}

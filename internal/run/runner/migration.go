@@ -15,19 +15,6 @@ import (
 // reasonMigrationStopped means that the migration of another resource has failed.
 const reasonMigrationStopped endpoint.Reason = "MigrationStopped"
 
-// admitInTurn asks whether a run may start now. If it returns nil, it may; see admit.
-func (r *runner) admitInTurn(ctx context.Context, s *situation) (*waiting, error) {
-	if s.decision.Migration != nil {
-		if wait, err := r.awaitMigration(ctx, s.live); wait != nil || err != nil {
-			return wait, err
-		}
-	}
-	if wait, err := r.awaitSecrets(ctx, s); wait != nil || err != nil {
-		return wait, err
-	}
-	return r.admit(ctx, s)
-}
-
 // awaitMigration returns why a migration may not start: that of another resource has failed. If that one is gone, or migrated,
 // migrations go on.
 func (r *runner) awaitMigration(ctx context.Context, live *unstructured.Unstructured) (*waiting, error) {

@@ -79,7 +79,7 @@ func TestCredentialOfARunThatLostItsGateIsRemoved(t *testing.T) {
 	folder := r.personalFolder("a", "41")
 	apiserver.Must(t, os.MkdirAll(folder, 0o700))
 	apiserver.Must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
-	if _, err := r.settle(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
+	if _, err := r.recoverJournal(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {

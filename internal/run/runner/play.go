@@ -53,13 +53,13 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 	if r.personal != nil {
 		defer r.forgetPersonal()
 		if err := r.personal.write(r.files.endpointsDir); err != nil {
-			return judge(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
+			return evaluate(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
 		}
 	}
 	command := r.command(lock)
 	ended, err := r.start(command)
 	if err != nil {
-		return judge(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))
+		return evaluate(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))
 	}
 	stopped := r.watch(ctx, command, ended)
 	report, err := readReport(r.reportFile())
@@ -69,13 +69,13 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 		}
 	}
 	if err == nil && report.Ended != "" && (stopped == nil || report.Ended == "successful") {
-		return judge(report, "")
+		return evaluate(report, "")
 	}
 	if stopped != nil {
 		report.Failures = []runstatus.Failure{{Message: stopped.message, Task: stopped.task}}
 		return report, stopped.outcome
 	}
-	return judge(report, r.problem(command, err))
+	return evaluate(report, r.problem(command, err))
 }
 
 // problem describes a run that ended without a complete report.

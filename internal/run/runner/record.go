@@ -106,9 +106,9 @@ func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, fi
 	e.Run.Outcome, e.Run.Finished = e.Record.Outcome, &at
 }
 
-// settle writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has
+// recoverJournal writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has
 // the lock of the folder, so that run has ended. It returns the resource as it is now.
-func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (r *runner) recoverJournal(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	entry, err := r.journal.read(live.GetUID())
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
@@ -126,7 +126,7 @@ func (r *runner) settle(ctx context.Context, live *unstructured.Unstructured) (*
 		report, err := readReport(r.reportFile())
 		outcome := gate.OutcomeInterrupted
 		if err == nil && report.Ended != "" {
-			report, outcome = judge(report, "")
+			report, outcome = evaluate(report, "")
 		} else {
 			report.Failures = append(report.Failures, runstatus.Failure{Message: "the pod or its container ended before the playbook did"})
 		}
@@ -231,8 +231,8 @@ func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstru
 	return r.writeStatus(ctx, live, runstatus.End(status, about, entry.Run, entry.Report, entry.Record))
 }
 
-// judge returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
-func judge(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
+// evaluate returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
+func evaluate(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
 	if report.RequeueAfter != "" {
 		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
 			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", printable.Line(report.RequeueAfter, 100))

@@ -66,7 +66,7 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	}
 	if lock != nil {
 		defer func() { _ = lock.Close() }()
-		if live, err = r.settle(ctx, live); err != nil {
+		if live, err = r.recoverJournal(ctx, live); err != nil {
 			return answer{}, err
 		}
 	}
@@ -88,10 +88,10 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 		}
 		return r.skip(ctx, s)
 	}
-	if err := r.mayStart(ctx); err != nil {
+	if err := r.refuseIfTerminating(ctx); err != nil {
 		return answer{}, err
 	}
-	wait, err := r.admitInTurn(ctx, &s)
+	wait, err := r.mayStart(ctx, &s)
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,7 +110,7 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 // input reads what the decision depends on.
 func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (gate.Input, error) {
 	f, supply := r.files, r.supplyOf(live)
-	handed, _ := supply.Declared(gate.HandedOver(f.given))
+	handed, _ := supply.Declared(gate.ReceivedSpec(f.given))
 	wanted, _ := supply.Declared(specOf(live))
 	var err error
 	facts := gate.Facts{Event: f.event, Variables: handed, Digest: f.settings.Digest}
@@ -134,7 +134,7 @@ func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (ga
 		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
 		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
 		Applied: runstatus.Applied(statusOf(live)), Migrated: runstatus.LastMigration(statusOf(live)),
-		UID: live.GetUID(), Asked: annotations[gate.AnnotationRequestedAt], Period: period,
+		UID: live.GetUID(), Requested: annotations[gate.AnnotationRequestedAt], Period: period,
 		CheckAsked: annotations[gate.AnnotationCheckRequestedAt],
 		Abandon:    annotations[gate.AnnotationAbandon] == "true", RunNow: annotations[endpoint.AnnotationRunNow],
 	}, nil
@@ -163,7 +163,7 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 	case gate.ActionAbandon:
 		return r.abandon(ctx, s)
 	case gate.ActionAdopt:
-		adopted := gate.Adopt(s.input)
+		adopted := gate.Baseline(s.input)
 		record = &adopted
 		var err error
 		if live, err = r.setRecord(ctx, live, adopted); err != nil {

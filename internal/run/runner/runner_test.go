@@ -136,7 +136,7 @@ func TestOutcomeOfARunWithoutACleanReport(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			report, outcome := judge(test.report, test.problem)
+			report, outcome := evaluate(test.report, test.problem)
 			var got []string
 			for _, failure := range report.Failures {
 				got = append(got, failure.Message)

@@ -28,7 +28,7 @@ func (r *runner) awaitSecrets(ctx context.Context, s *situation) (*waiting, erro
 	if !r.files.settings.NamesSecrets() {
 		return nil, nil
 	}
-	variables, _ := r.supplyOf(s.live).Declared(gate.HandedOver(r.files.given))
+	variables, _ := r.supplyOf(s.live).Declared(gate.ReceivedSpec(r.files.given))
 	names, err := r.secretNames(ctx, variables)
 	if len(names) == 0 || err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
-// mayStart returns an error if this pod is to end. ansible-operator goes on with the resources in its queue after SIGTERM.
-func (r *runner) mayStart(ctx context.Context) error {
+// refuseIfTerminating returns an error if this pod is to end. ansible-operator goes on with the resources in its queue after SIGTERM.
+func (r *runner) refuseIfTerminating(ctx context.Context) error {
 	termination, err := r.podLock.Termination(ctx)
 	if err != nil {
 		return err

@@ -48,18 +48,6 @@ func (r *runner) waitingSince(live *unstructured.Unstructured, address string, n
 		r.tickets.read(address, uid).Since, r.tickets.read(withoutAddress, uid).Since)
 }
 
-// admitBehind asks the state for a run while others of the pod have been waiting for longer. Those that their ZosEndpoint keeps from
-// running are not ahead of one that passes; for one that has to wait for the same, they are.
-func admitBehind(state *endpoint.State, settings endpoint.Settings, request endpoint.Request, ahead ahead) endpoint.Admission {
-	request.Ahead = ahead.shared
-	admission := state.Admit(settings, request)
-	if wait := admission.Wait; wait != nil && !isShared(wait.Reason) {
-		request.Ahead = ahead.endpoint
-		return state.Admit(settings, request) // It has not changed the state: what it waits for comes first.
-	}
-	return admission
-}
-
 func unreadableEndpoint(name, namespace string) string {
 	return fmt.Sprintf("the operator may not read ZosEndpoint %s in namespace %s: if it stays so, see the log of the manager, which grants it",
 		name, namespace)

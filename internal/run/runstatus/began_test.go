@@ -45,7 +45,7 @@ func TestBeganToFail(t *testing.T) {
 			if test.lastSuccess != "" {
 				text += fmt.Sprintf(", lastSuccess: {id: s, event: create, started: '2026-11-22T09:00:00Z', version: '%s', outcome: Succeeded}", test.lastSuccess)
 			}
-			if got := BeganToFail(parse(t, text+"}"), "2"); got != test.want {
+			if got := Regressed(parse(t, text+"}"), "2"); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})
@@ -54,19 +54,19 @@ func TestBeganToFail(t *testing.T) {
 		status map[string]any
 		want   bool
 	}{"as the gate writes it: failed": {failedOnce(), true}, "as the gate writes it: succeeded": {succeeded(), false}} {
-		if got := BeganToFail(test.status, newRun().Version); got != test.want {
+		if got := Regressed(test.status, newRun().Version); got != test.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
 	migrated := "{id: m, event: create, reason: Migrate, started: '2026-11-22T09:00:00Z', version: '2', outcome: Succeeded}"
 	failed := "{id: r, event: create, started: '2026-11-22T09:30:00Z', version: '2', outcome: Failed}, "
 	for runs, want := range map[string]bool{failed: true, "": false} {
-		if got := BeganToFail(parse(t, "{history: ["+runs+migrated+"], lastSuccess: "+migrated+"}"), "2"); got != want {
+		if got := Regressed(parse(t, "{history: ["+runs+migrated+"], lastSuccess: "+migrated+"}"), "2"); got != want {
 			t.Errorf("migrated, then %q: got %t", runs, got)
 		}
 	}
 	for _, odd := range []string{"{}", "{history: x}", "{history: [1, {id: 2}]}", "{history: [{id: r, version: '2', outcome: Failed}], lastSuccess: x}"} {
-		BeganToFail(parse(t, odd), "2")
+		Regressed(parse(t, odd), "2")
 	}
 }
 

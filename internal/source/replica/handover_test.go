@@ -33,9 +33,9 @@ func TestPostponed(t *testing.T) {
 	other.uid = "2"
 	p.listed = append(p.listed, other)
 	if !p.Postponed(t.Context(), archive) || !p.isSilent(silent.uid) || p.isSilent(other.uid) {
-		t.Errorf("got silent peers %v", p.silent)
+		t.Errorf("got silent peers %v", p.unresponsive)
 	}
-	delete(p.silent, silent.uid)
+	delete(p.unresponsive, silent.uid)
 	close(answers)
 	p.listed = p.listed[:1]
 	if !p.Postponed(t.Context(), archive) {

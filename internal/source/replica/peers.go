@@ -61,8 +61,8 @@ type Peers struct {
 	held map[copyKey]time.Time
 	// lacking has what is known of a peer that lacks an archive.
 	lacking map[copyKey]lack
-	// silent has the time at which a peer did not answer.
-	silent map[types.UID]time.Time
+	// unresponsive has the time at which a peer did not answer.
+	unresponsive map[types.UID]time.Time
 }
 
 // peer is a live manager.
@@ -128,7 +128,7 @@ func (p *Peers) forget(pods []corev1.Pod) {
 	exists := func(uid types.UID) bool {
 		return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == uid })
 	}
-	maps.DeleteFunc(p.silent, func(uid types.UID, _ time.Time) bool { return !exists(uid) })
+	maps.DeleteFunc(p.unresponsive, func(uid types.UID, _ time.Time) bool { return !exists(uid) })
 	maps.DeleteFunc(p.held, func(key copyKey, at time.Time) bool { return !exists(key.pod) || time.Since(at) >= heldInterval })
 	maps.DeleteFunc(p.lacking, func(key copyKey, last lack) bool { return !exists(key.pod) || time.Since(last.asked) >= lackInterval })
 }
@@ -168,8 +168,8 @@ func (p *Peers) Copies(ctx context.Context, archive digest.Digest) (Copies, erro
 	return copies, err
 }
 
-// Lacking says whether a live peer lacks an archive.
-func (c Copies) Lacking() bool { return len(c.Awaited)+len(c.Reported) > 0 }
+// Missing says whether a live peer lacks an archive.
+func (c Copies) Missing() bool { return len(c.Awaited)+len(c.Reported) > 0 }
 
 func (p *Peers) isHeld(key copyKey) bool {
 	p.mu.Lock()
@@ -229,16 +229,16 @@ func (p *Peers) head(ctx context.Context, of peer, archive digest.Digest, timeou
 func (p *Peers) isSilent(pod types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return time.Since(p.silent[pod]) < silentInterval
+	return time.Since(p.unresponsive[pod]) < silentInterval
 }
 
 func (p *Peers) recordSilence(pod types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.silent == nil {
-		p.silent = map[types.UID]time.Time{}
+	if p.unresponsive == nil {
+		p.unresponsive = map[types.UID]time.Time{}
 	}
-	p.silent[pod] = time.Now()
+	p.unresponsive[pod] = time.Now()
 }
 
 func (p *Peers) send(ctx context.Context, method string, to peer, archive digest.Digest) (*http.Response, error) {

@@ -140,7 +140,7 @@ func TestCopies(t *testing.T) {
 	expect(0, 0, 5)
 	expect(0, 0, 5) // It is not asked again.
 	var none *Peers
-	if copies, err := none.Copies(t.Context(), archive); err != nil || copies.Lacking() {
+	if copies, err := none.Copies(t.Context(), archive); err != nil || copies.Missing() {
 		t.Errorf("without peers: %+v, %v", copies, err)
 	}
 }

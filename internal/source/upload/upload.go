@@ -93,7 +93,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	receive := h.receive
 	if strings.HasPrefix(r.URL.Path, store.CopyPrefix) {
-		receive = h.receiveCopy
+		receive = h.receivePodCopy
 	}
 	stored, err := receive(w, r)
 	var refused *refusal

@@ -27,16 +27,16 @@ func (f *importScope) checkFollowers(oc *v2beta2.OperatorCollection) error {
 	return nil
 }
 
-// reconcileUploaded is reconcile. If an archive that was copied over the imported one is refused, it reports that with one event, and goes on
+// reconcileWithFallback is reconcile. If an archive that was copied over the imported one is refused, it reports that with one event, and goes on
 // without it.
-func (r *Reconciler) reconcileUploaded(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
+func (r *Reconciler) reconcileWithFallback(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
 	scope, err := r.reconcile(ctx, oc)
-	last := r.Source.Copies.Last(oc)
-	refused := r.Source.DecideCopy(oc, &scope.Archive, err)
+	last := r.Source.PodCopies.Last(oc)
+	refused := r.Source.DecidePodCopy(oc, &scope.Archive, err)
 	if refused == nil {
 		return scope, err
 	}
-	if !last.IsSame(scope.Copied, refused) {
+	if !last.IsSame(scope.PodCopy, refused) {
 		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, refused.Reason, "Import", "%s", printable.Line(refused.Error(), status.MaxEventBytes))
 	}
 	if err := r.removeRefused(ctx, oc, scope, refused); err != nil {

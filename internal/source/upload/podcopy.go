@@ -13,8 +13,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
-// receiveCopy stores an archive that a client copied into the pod of another manager in the folder of this one, which leads.
-func (h *Handler) receiveCopy(w http.ResponseWriter, r *http.Request) (digest.Digest, error) {
+// receivePodCopy stores an archive that a client copied into the pod of another manager in the folder of this one, which leads.
+func (h *Handler) receivePodCopy(w http.ResponseWriter, r *http.Request) (digest.Digest, error) {
 	token, ok := bearerToken(r)
 	if !ok || r.TLS == nil || h.PeerToken == "" || !hmac.Equal([]byte(token), []byte(h.PeerToken)) {
 		return "", refuse(http.StatusUnauthorized, "the token of a manager is needed")

@@ -6,10 +6,10 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
-// BeganToFail reports whether a resource fails since it runs with a version: its last run failed, no run with that version was
+// Regressed reports whether a resource fails since it runs with a version: its last run failed, no run with that version was
 // successful, and the last one with another version was, if there is one in the history. Runs that somebody cancelled, or that ended
 // with their pod, do not count, nor does a successful migration: the playbook may fail after it. It stays true while the playbook runs again.
-func BeganToFail(status map[string]any, version string) bool {
+func Regressed(status map[string]any, version string) bool {
 	runs := slices.DeleteFunc(historyOf(status), func(run RunSummary) bool {
 		isMigrated := run.Reason == gate.ReasonMigrate && run.Outcome.Succeeded()
 		return isMigrated || run.Outcome == gate.OutcomeInterrupted || run.Outcome == gate.OutcomeCancelled

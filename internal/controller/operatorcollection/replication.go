@@ -26,28 +26,28 @@ const (
 	copiesInterval = 10 * time.Second
 )
 
-// checkCopies asks the other managers for the archive.
-func (r *Reconciler) checkCopies(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	scope.kept = oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.Artifact.Digest &&
+// checkReplicas asks the other managers for the archive.
+func (r *Reconciler) checkReplicas(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	scope.alreadyImported = oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.Artifact.Digest &&
 		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
 	var err error
-	scope.copies, err = r.Peers.Copies(ctx, digest.Digest(scope.Artifact.Digest))
+	scope.replicas, err = r.Peers.Copies(ctx, digest.Digest(scope.Artifact.Digest))
 	return err
 }
 
-// awaitCopies waits until the other managers have copied the archive that status names now. An archive that was imported
+// awaitReplicas waits until the other managers have copied the archive that status names now. An archive that was imported
 // already remains so if one of them loses it.
-func (r *Reconciler) awaitCopies(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
-	if len(scope.copies.Awaited) > 0 && !scope.kept {
+func (r *Reconciler) awaitReplicas(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
+	if len(scope.replicas.Awaited) > 0 && !scope.alreadyImported {
 		return status.Waiting(v2beta2.ReasonReplicating, copyInterval,
-			"waiting until every manager has a copy of the archive: %s", strings.Join(scope.copies.Awaited, ", "))
+			"waiting until every manager has a copy of the archive: %s", strings.Join(scope.replicas.Awaited, ", "))
 	}
 	scope.imported = true
 	return nil
 }
 
-// watchCopies triggers a reconcile of each OperatorCollection whose archive another manager lacks now, or has again.
-func (r *Reconciler) watchCopies(ctx context.Context) error {
+// watchReplicas triggers a reconcile of each OperatorCollection whose archive another manager lacks now, or has again.
+func (r *Reconciler) watchReplicas(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("replicas")
 	lacking := map[types.NamespacedName]string{}
 	for r.Peers != nil {
@@ -56,7 +56,7 @@ func (r *Reconciler) watchCopies(ctx context.Context) error {
 			return nil
 		case <-time.After(copiesInterval):
 		}
-		now, err := r.listLacking(ctx)
+		now, err := r.listMissing(ctx)
 		if err != nil {
 			log.Error(err, "cannot check whether all managers have all archives, retrying")
 			continue
@@ -65,7 +65,7 @@ func (r *Reconciler) watchCopies(ctx context.Context) error {
 		maps.Copy(all, now)
 		for name := range all {
 			if now[name] != lacking[name] {
-				r.reportCopies(ctx, name)
+				r.reportReplicas(ctx, name)
 			}
 		}
 		lacking = now
@@ -73,8 +73,8 @@ func (r *Reconciler) watchCopies(ctx context.Context) error {
 	return nil
 }
 
-// listLacking says who lacks the archive of which OperatorCollection.
-func (r *Reconciler) listLacking(ctx context.Context) (map[types.NamespacedName]string, error) {
+// listMissing says who lacks the archive of which OperatorCollection.
+func (r *Reconciler) listMissing(ctx context.Context) (map[types.NamespacedName]string, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Client.List(ctx, list); err != nil {
 		return nil, err
@@ -89,17 +89,17 @@ func (r *Reconciler) listLacking(ctx context.Context) (map[types.NamespacedName]
 		if err != nil {
 			return nil, err
 		}
-		if copies.Lacking() {
+		if copies.Missing() {
 			lacking[client.ObjectKeyFromObject(oc)] = fmt.Sprint(copies)
 		}
 	}
 	return lacking, nil
 }
 
-func (r *Reconciler) reportCopies(ctx context.Context, name types.NamespacedName) {
+func (r *Reconciler) reportReplicas(ctx context.Context, name types.NamespacedName) {
 	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
-	case r.copies <- event.GenericEvent{Object: oc}:
+	case r.replicas <- event.GenericEvent{Object: oc}:
 	case <-ctx.Done():
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
-// copiedArchive is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
-type copiedArchive struct {
+// podCopy is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
+type podCopy struct {
 	path       string
 	written    time.Time
 	generation int64
@@ -33,9 +33,9 @@ type copiedArchive struct {
 	version    string
 }
 
-// copyVerdict is what became of the copiedArchive that was considered last.
-type copyVerdict struct {
-	copiedArchive
+// podCopyVerdict is what became of the podCopy that was considered last.
+type podCopyVerdict struct {
+	podCopy
 	// digest is that of the archive that was imported afterwards.
 	digest digest.Digest
 	// refused says why it was not, or is nil.
@@ -46,23 +46,23 @@ type copyVerdict struct {
 }
 
 // isDue reports whether an archive that could not be imported is tried again.
-func (v copyVerdict) isDue() bool { return v.delay > 0 && !time.Now().Before(v.retry) }
+func (v podCopyVerdict) isDue() bool { return v.delay > 0 && !time.Now().Before(v.retry) }
 
 // wait is the delay before that, or zero if it is not.
-func (v copyVerdict) wait() time.Duration {
+func (v podCopyVerdict) wait() time.Duration {
 	if v.delay == 0 {
 		return 0
 	}
 	return max(time.Until(v.retry), time.Second)
 }
 
-// copyVerdicts has the last copyVerdict of each OperatorCollection in memory: an archive that was copied before the manager started is
+// podCopyVerdicts has the last podCopyVerdict of each OperatorCollection in memory: an archive that was copied before the manager started is
 // not considered again.
-type copyVerdicts struct{ sync.Map }
+type podCopyVerdicts struct{ sync.Map }
 
-func (c *copyVerdicts) Last(oc *v2beta2.OperatorCollection) copyVerdict {
+func (c *podCopyVerdicts) Last(oc *v2beta2.OperatorCollection) podCopyVerdict {
 	found, _ := c.Load(client.ObjectKeyFromObject(oc))
-	verdict, _ := found.(copyVerdict)
+	verdict, _ := found.(podCopyVerdict)
 	return verdict
 }
 
@@ -72,9 +72,9 @@ func uploadFolderOf(oc *v2beta2.OperatorCollection) (name, version string, ok bo
 	return name, version, oc.Spec.CollectionURL == "" && name != "" && version != ""
 }
 
-// takesCopies reports whether copying an archive over the imported one asks for its import: copying needs exec in the manager's
+// takesPodCopies reports whether copying an archive over the imported one asks for its import: copying needs exec in the manager's
 // namespace, so it decides about OperatorCollections of that namespace alone. Others share the folders, and keep what they have.
-func (a *Source) takesCopies(oc *v2beta2.OperatorCollection) bool {
+func (a *Source) takesPodCopies(oc *v2beta2.OperatorCollection) bool {
 	name, version, ok := uploadFolderOf(oc)
 	if !ok || a.Folder == nil || oc.Namespace != a.Namespace || oc.Status.Artifact == nil || oc.Status.Config == nil || oc.DeletionTimestamp != nil {
 		return false
@@ -94,7 +94,7 @@ func (a *Source) FolderChanged(ctx context.Context, name, version string) {
 	}
 	for i := range list.Items {
 		oc := &list.Items[i]
-		if _, _, ok := uploadFolderOf(oc); !ok || oc.Status.Artifact != nil && !a.takesCopies(oc) {
+		if _, _, ok := uploadFolderOf(oc); !ok || oc.Status.Artifact != nil && !a.takesPodCopies(oc) {
 			continue
 		}
 		select {
@@ -104,10 +104,10 @@ func (a *Source) FolderChanged(ctx context.Context, name, version string) {
 	}
 }
 
-// copied returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
+// newPodCopy returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
 // Secret, is not returned again before it is due.
-func (a *Source) copied(ctx context.Context, oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy) *copiedArchive {
-	if !a.takesCopies(oc) {
+func (a *Source) newPodCopy(ctx context.Context, oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy) *podCopy {
+	if !a.takesPodCopies(oc) {
 		return nil
 	}
 	name, version, _ := uploadFolderOf(oc)
@@ -115,26 +115,26 @@ func (a *Source) copied(ctx context.Context, oc *v2beta2.OperatorCollection, pol
 	if err := a.Folder.Make(name, version); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "clients cannot copy archives into the manager's pod until there is a folder for them; what is imported is unaffected")
 	}
-	upload, awaited := a.awaitedCopy(oc)
+	upload, awaited := a.awaitedPodCopy(oc)
 	if !awaited || upload.Arriving {
 		return nil
 	}
-	archive := copiedArchive{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.Secret, version: policy.Version}
-	if last := a.Copies.Last(oc); last.copiedArchive == archive && !last.isDue() {
+	archive := podCopy{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.Secret, version: policy.Version}
+	if last := a.PodCopies.Last(oc); last.podCopy == archive && !last.isDue() {
 		return nil
 	}
 	return &archive
 }
 
-// awaitedCopy returns the archive that is copied, or was copied after the imported one.
-func (a *Source) awaitedCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool) {
+// awaitedPodCopy returns the archive that is copied, or was copied after the imported one.
+func (a *Source) awaitedPodCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool) {
 	name, version, _ := uploadFolderOf(oc)
 	upload, err := a.Folder.Latest(name, version)
 	if err != nil || upload.Arriving {
 		return upload, err == nil
 	}
 	since := time.Time{}
-	if last := a.Copies.Last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
+	if last := a.PodCopies.Last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
 		since = last.written // While an archive was imported, another one may have been copied.
 	} else if len(oc.Status.History) > 0 {
 		since = oc.Status.History[0].Time.Time
@@ -142,33 +142,33 @@ func (a *Source) awaitedCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool
 	return upload, upload.Written.After(since)
 }
 
-// stageCopied copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
-func (a *Source) stageCopied(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
+// stagePodCopy copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
+func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if PushedDigest(oc) != "" {
 		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
 	}
 	upload, err := a.findUpload(oc)
 	switch f := status.AsError(err); {
 	case f != nil && status.IsProgress(f.Reason):
-		archive.dropCopy() // FolderChanged follows.
+		archive.dropPodCopy() // FolderChanged follows.
 		return nil, nil
 	case f != nil:
 		return nil, err
 	}
 	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
-	isWhole := upload.Written.Equal(archive.Copied.written) && a.Folder.Is(upload)
+	isWhole := upload.Written.Equal(archive.PodCopy.written) && a.Folder.Is(upload)
 	switch {
 	case !isWhole && file == nil:
-		archive.dropCopy()
+		archive.dropPodCopy()
 		return nil, nil
 	case !isWhole:
-		archive.dropCopy()
+		archive.dropPodCopy()
 		return nil, file.Remove()
 	case err != nil:
 		return nil, fetchFailure(err)
 	case imports.IsImported(oc, file.Digest):
-		a.Copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{copiedArchive: *archive.Copied, digest: file.Digest})
-		archive.dropCopy()
+		a.PodCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{podCopy: *archive.PodCopy, digest: file.Digest})
+		archive.dropPodCopy()
 		return nil, file.Remove()
 	}
 	archive.UploadPath = upload.Path
@@ -185,7 +185,7 @@ func (a *Source) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
-	archive.Copied, archive.UploadPath = &copiedArchive{path: upload.Path, written: upload.Written}, upload.Path
+	archive.PodCopy, archive.UploadPath = &podCopy{path: upload.Path, written: upload.Written}, upload.Path
 	return file, nil
 }
 
@@ -235,20 +235,20 @@ func (a *Source) ignoredUpload(name, version string) error {
 		"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
 }
 
-// DecideCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
+// DecidePodCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
 // the place of the imported one, or nil.
-func (a *Source) DecideCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) *status.Error {
-	if archive.Copied == nil {
+func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) *status.Error {
+	if archive.PodCopy == nil {
 		if archive.Recorded && !archive.Installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
-			a.Copies.Store(client.ObjectKeyFromObject(oc), copyVerdict{
-				copiedArchive: copiedArchive{written: archive.Installed}, digest: digest.Digest(archive.Artifact.Digest),
+			a.PodCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{
+				podCopy: podCopy{written: archive.Installed}, digest: digest.Digest(archive.Artifact.Digest),
 			})
 		}
 		return nil
 	}
-	verdict, last, cause := copyVerdict{copiedArchive: *archive.Copied}, a.Copies.Last(oc), status.AsError(err)
-	if last.copiedArchive != *archive.Copied {
-		last = copyVerdict{}
+	verdict, last, cause := podCopyVerdict{podCopy: *archive.PodCopy}, a.PodCopies.Last(oc), status.AsError(err)
+	if last.podCopy != *archive.PodCopy {
+		last = podCopyVerdict{}
 	}
 	switch {
 	case archive.Recorded:
@@ -262,37 +262,37 @@ func (a *Source) DecideCopy(oc *v2beta2.OperatorCollection, archive *Archive, er
 	default:
 		verdict.refuse("the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w", cause)
 	}
-	a.Copies.Store(client.ObjectKeyFromObject(oc), verdict)
+	a.PodCopies.Store(client.ObjectKeyFromObject(oc), verdict)
 	return verdict.refused
 }
 
 // refuse gives the cause a text around the path and itself.
-func (v *copyVerdict) refuse(format string, cause *status.Error) {
+func (v *podCopyVerdict) refuse(format string, cause *status.Error) {
 	v.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(format, v.path, cause.Err)}
 }
 
 // IsSame reports whether an archive was refused before, for the same cause.
-func (v copyVerdict) IsSame(archive *copiedArchive, refused *status.Error) bool {
-	return v.copiedArchive == *archive && v.refused != nil && v.refused.Error() == refused.Error()
+func (v podCopyVerdict) IsSame(archive *podCopy, refused *status.Error) bool {
+	return v.podCopy == *archive && v.refused != nil && v.refused.Error() == refused.Error()
 }
 
-// refusedCopy returns the verdict about the archive in the upload folder if it does not take the place of the imported one. Else it is
+// refusedPodCopy returns the verdict about the archive in the upload folder if it does not take the place of the imported one. Else it is
 // the zero value.
-func (a *Source) refusedCopy(oc *v2beta2.OperatorCollection) copyVerdict {
-	last := a.Copies.Last(oc)
-	if last.refused == nil || !a.takesCopies(oc) {
-		return copyVerdict{}
+func (a *Source) refusedPodCopy(oc *v2beta2.OperatorCollection) podCopyVerdict {
+	last := a.PodCopies.Last(oc)
+	if last.refused == nil || !a.takesPodCopies(oc) {
+		return podCopyVerdict{}
 	}
 	name, version, _ := uploadFolderOf(oc)
 	if upload, err := a.Folder.Latest(name, version); err == nil && upload.Written.Equal(last.written) {
 		return last
 	}
-	return copyVerdict{}
+	return podCopyVerdict{}
 }
 
-// DescribeCopy sets UploadRefused while the archive that was refused is in the upload folder.
-func (a *Source) DescribeCopy(oc *v2beta2.OperatorCollection) {
-	refused := a.refusedCopy(oc).refused
+// DescribePodCopy sets UploadRefused while the archive that was refused is in the upload folder.
+func (a *Source) DescribePodCopy(oc *v2beta2.OperatorCollection) {
+	refused := a.refusedPodCopy(oc).refused
 	if refused == nil {
 		meta.RemoveStatusCondition(&oc.Status.Conditions, v2beta2.ConditionUploadRefused)
 		return

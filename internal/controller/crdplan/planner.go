@@ -1,5 +1,5 @@
-// Package crds plans the CRDs of collections from what all OperatorCollections have imported, and knows who holds which.
-package crds
+// Package crdplan plans the CRDs of collections from what all OperatorCollections have imported, and knows who holds which.
+package crdplan
 
 import (
 	"context"

@@ -85,7 +85,7 @@ func TestWhoTakesCopies(t *testing.T) {
 		a, oc := copiesOf(t), importedFromFolder(tt.namespace, imported)
 		copyTo(t, a.Folder, time.Now())
 		tt.change(oc, a)
-		if copied := a.copied(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != tt.want {
+		if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != tt.want {
 			t.Errorf("%s: got %+v", name, copied)
 		}
 	}
@@ -97,9 +97,9 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	copyTo(t, a.Folder, began)
 	consider := func(policy imports.VerificationPolicy, err error) (isConsidered bool) {
 		t.Helper()
-		copied := a.copied(t.Context(), oc, &policy)
-		_ = a.DecideCopy(oc, &Archive{Copied: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
-		a.DescribeCopy(oc)
+		copied := a.newPodCopy(t.Context(), oc, &policy)
+		_ = a.DecidePodCopy(oc, &Archive{PodCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
+		a.DescribePodCopy(oc)
 		return copied != nil
 	}
 	refusedFor := func() string {
@@ -125,7 +125,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 		t.Error("another spec may accept it")
 	}
 	copyTo(t, a.Folder, began.Add(time.Minute))
-	if a.DescribeCopy(oc); refusedFor() != "" {
+	if a.DescribePodCopy(oc); refusedFor() != "" {
 		t.Errorf("the archive is another one: got %q", refusedFor())
 	}
 	if !consider(imports.VerificationPolicy{Version: "2"}, refusal) {
@@ -139,18 +139,18 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 	copyTo(t, a.Folder, time.Now())
 	scope := &Archive{Accepted: true, Artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, Replaced: digest.Digest(oc.Status.Artifact.Digest)}
 	for attempt := range 2 {
-		if scope.Copied = a.copied(t.Context(), oc, &imports.VerificationPolicy{}); scope.Copied == nil {
+		if scope.PodCopy = a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); scope.PodCopy == nil {
 			t.Fatalf("attempt %d: it is not considered", attempt)
 		}
-		if refused := a.DecideCopy(oc, scope, errors.New("conflict")); refused != nil {
+		if refused := a.DecidePodCopy(oc, scope, errors.New("conflict")); refused != nil {
 			t.Errorf("got %v", refused)
 		}
 	}
 	scope.Recorded, oc.Status.Artifact = true, scope.Artifact
-	if refused := a.DecideCopy(oc, scope, nil); refused != nil {
+	if refused := a.DecidePodCopy(oc, scope, nil); refused != nil {
 		t.Error(refused)
 	}
-	if copied := a.copied(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil {
+	if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil {
 		t.Errorf("got %+v", copied)
 	}
 }
@@ -161,7 +161,7 @@ func TestCopiesAndInterval(t *testing.T) {
 	oc.Spec.Interval = &metav1.Duration{Duration: time.Minute}
 	copyTo(t, a.Folder, time.Now())
 	scope := &Archive{}
-	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.Check != nil || scope.Copied != nil {
+	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.Check != nil || scope.PodCopy != nil {
 		t.Errorf("got %+v, %v, %+v", file, err, scope)
 	}
 	a.Checks.Record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Hour)})
@@ -190,11 +190,11 @@ func TestFindUploadOfChangedFolder(t *testing.T) {
 func TestCopyDuringImport(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	a, oc := copiesOf(t), importedFromFolder("managers", began.Add(20*time.Second))
-	if refused := a.DecideCopy(oc, &Archive{Copied: &copiedArchive{written: began}, Accepted: true, Recorded: true, Artifact: oc.Status.Artifact}, nil); refused != nil {
+	if refused := a.DecidePodCopy(oc, &Archive{PodCopy: &podCopy{written: began}, Accepted: true, Recorded: true, Artifact: oc.Status.Artifact}, nil); refused != nil {
 		t.Fatal(refused)
 	}
 	copyTo(t, a.Folder, began.Add(10*time.Second))
-	if a.copied(t.Context(), oc, &imports.VerificationPolicy{}) == nil {
+	if a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}) == nil {
 		t.Error("it is not considered")
 	}
 }
@@ -208,23 +208,23 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	waiting := status.Waiting(v2beta2.ReasonProgressing, time.Second, "wait for what it replaces")
 	for attempt, failure := range []error{full, full, waiting} {
 		delay := minUploadDelay << attempt
-		copied := a.copied(t.Context(), oc, policy)
+		copied := a.newPodCopy(t.Context(), oc, policy)
 		if copied == nil {
 			t.Fatal("it is not considered")
 		}
-		refused := a.DecideCopy(oc, &Archive{Copied: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
+		refused := a.DecidePodCopy(oc, &Archive{PodCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
 		if refused == nil || refused.Reason != status.AsError(failure).Reason || !strings.Contains(refused.Error(), "tried again: "+failure.Error()) {
 			t.Errorf("got %v", refused)
 		}
-		if early := a.copied(t.Context(), oc, policy); early != nil {
+		if early := a.newPodCopy(t.Context(), oc, policy); early != nil {
 			t.Errorf("too early: got %+v", early)
 		}
 		if wait := a.NextCheck(oc); wait > delay || wait < delay-minUploadDelay/2 {
 			t.Errorf("got %s, want %s", wait, delay)
 		}
-		last := a.Copies.Last(oc)
+		last := a.PodCopies.Last(oc)
 		last.retry = time.Now()
-		a.Copies.Store(client.ObjectKeyFromObject(oc), last)
+		a.PodCopies.Store(client.ObjectKeyFromObject(oc), last)
 	}
 	copyTo(t, a.Folder, time.Now().Add(time.Minute))
 	if wait := a.NextCheck(oc); wait != 0 {
@@ -252,14 +252,14 @@ func TestCopyInTheSecondOfAnImport(t *testing.T) {
 		a, oc := copiesOf(t), importedFromFolder("managers", second)
 		copyTo(t, a.Folder, imported.Add(after))
 		scope := &Archive{Accepted: true, Recorded: true, Installed: imported, Artifact: oc.Status.Artifact}
-		if refused := a.DecideCopy(oc, scope, nil); refused != nil {
+		if refused := a.DecidePodCopy(oc, scope, nil); refused != nil {
 			t.Fatal(refused)
 		}
 		scope.Installed = time.Time{}
-		if refused := a.DecideCopy(oc, scope, nil); refused != nil { // It remains imported.
+		if refused := a.DecidePodCopy(oc, scope, nil); refused != nil { // It remains imported.
 			t.Fatal(refused)
 		}
-		if copied := a.copied(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != want {
+		if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != want {
 			t.Errorf("%s: got %+v", after, copied)
 		}
 	}
