@@ -179,7 +179,7 @@ var (
 
 func TestLinksLeadSomewhere(t *testing.T) {
 	var pages []string
-	for _, pattern := range []string{"../*.md", "*.md", "*/*.md"} {
+	for _, pattern := range []string{"../*.md", "*.md", "*/*.md", "../internal/run/engine/README.md", "../hack/devcluster/README.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0 GOFLAGS=-trimpath
 
 # What reads and writes the bytes of archives, signatures, digests, signed records and messages.
-packages=(archive collection dialguard findings galaxy gate printable verify)
+packages=(source/archive collection/model platform/dialguard collection/findings author/galaxy run/gate platform/printable source/verify)
 
 for architecture in ppc64le s390x; do
 	began=$SECONDS

@@ -111,7 +111,7 @@ func checkVersion(runs []byte, version string) error {
 	if err := json.Unmarshal(runs, &settings); err != nil {
 		return fmt.Errorf("reading %s: %w", gate.SettingsFile, err)
 	}
-	// A ClusterServiceVersion is named by what is compared: see [collection.Collection.VersionLabel].
+	// A ClusterServiceVersion is named by what is compared: see model.Collection.VersionLabel.
 	if is, _, _ := strings.Cut(settings.Version, "+"); strings.ToLower(is) != version {
 		return fmt.Errorf("the ConfigMap has the settings of version %s, and this pod is of version %s", settings.Version, version)
 	}

@@ -1,6 +1,6 @@
-// Package controller has a package for each reconciler, named after the kind that it reconciles, and those that several of them share:
-// intake (from a source to an archive in the store), imports (what was imported), crdplan (the plan of the CRDs), replacement, upgradecheck,
-// cache and metrics. A reconciler never imports another one. Tests here run reconcilers against an API server that they share.
+// Package controller has a package for each reconciler, and those that several of them, or they and the manager, share: intake (from a
+// source to an archive in the store), imports (what was imported), crdplan (the plan of the CRDs), replacement, upgradecheck,
+// trustedauthorities, conflict (what keeps a manager from starting), cache and metrics. A reconciler never imports another one. Tests here run reconcilers against an API server that they share.
 //
 // Each reconciler is a list of steps. Steps return errors and never touch conditions; one function per kind turns the
 // error of the last step, and the scope that the steps share, into status.
@@ -13,7 +13,7 @@
 //
 // The manager grants collections the permissions they ask for, so it must hold them itself: it has neither the verb
 // escalate nor bind. Those in the rules below are what every collection needs; all others come from grants:
-// see package grants.
+// see package install/grants.
 package controller
 
 // +kubebuilder:rbac:groups=zoscb.ibm.com,resources=operatorcollections;suboperatorconfigs;zosendpoints,verbs=get;list;watch;create;update;patch;delete

@@ -20,7 +20,7 @@ type Archive struct {
 	Content func() []byte
 	// Reason is why package archive refuses it; "" for one of [Collections].
 	Reason archive.Reason
-	// Rule is the rule of package collection that one of [Collections] breaks.
+	// Rule is the rule of package model that one of [Collections] breaks.
 	Rule string
 	// Message is a part of the message, which must help.
 	Message string

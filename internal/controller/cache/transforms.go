@@ -60,7 +60,7 @@ func keepPod(cached any) (any, error) {
 }
 
 // keepName transforms the Leases of operators for the cache, of which controllers read only whether they have changed. They can be as
-// large as those who may write them like; see [RunCounts]. A Lease must be read live before it is updated: what is cached has no holder.
+// large as those who may write them like; see package runcounts. A Lease must be read live before it is updated: what is cached has no holder.
 func keepName(cached any) (any, error) {
 	object, ok := cached.(client.Object)
 	if !ok {

@@ -45,7 +45,7 @@ type rendering struct {
 	err error
 }
 
-// render renders an archive, unless that was done for the catalog before this one. The error is that of [CollectionCache.Load].
+// render renders an archive, unless that was done for the catalog before this one. The error is that of [imports.CollectionCache.Load].
 func (r *Reconciler) render(key renderingKey, known definitions) (*rendering, error) {
 	if is := r.rendered[key]; is != nil && maps.Equal(is.served, known.served(is.group, is.id, is.kinds)) {
 		return is, nil

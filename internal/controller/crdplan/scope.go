@@ -13,8 +13,8 @@ import (
 
 // DefinitionScope is what one reconcile knows of the CRDs of a collection.
 type DefinitionScope struct {
-	Id model.ID
-	// All are the OperatorCollections of the cluster, and owners those that have the collection, or, in the namespace that it belongs to,
+	ID model.ID
+	// All are the OperatorCollections of the cluster, and Owners those that have the collection, or, in the namespace that it belongs to,
 	// say by their labels that they will.
 	All, Owners []v2beta2.OperatorCollection
 	// Definitions are the CRDs, as they were read live or written since then.

@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	}
 	defer func(begin time.Time) { r.costs.Add(r.namespaceOf(key), time.Since(begin)) }(time.Now())
-	s := &crdplan.DefinitionScope{Id: key}
+	s := &crdplan.DefinitionScope{ID: key}
 	var err error
 	if s.All, err = r.Imports.List(ctx); err != nil {
 		return status.Result(err)
@@ -114,9 +114,9 @@ func (r *Reconciler) update(ctx context.Context, s *crdplan.DefinitionScope) err
 	if len(s.Owners) == 0 {
 		return nil
 	}
-	namespace := crdplan.OwningNamespace(s.Definitions, s.Id, s.Owners)
+	namespace := crdplan.OwningNamespace(s.Definitions, s.ID, s.Owners)
 	importers := slices.DeleteFunc(slices.Clone(s.Owners), func(oc v2beta2.OperatorCollection) bool {
-		return oc.Namespace != namespace || imports.ImportedID(&oc) != s.Id
+		return oc.Namespace != namespace || imports.ImportedID(&oc) != s.ID
 	})
 	var err error
 	if s.Versions, err = crdplan.ImportedVersions(r.Collections, importers); err != nil {
@@ -145,7 +145,7 @@ func (r *Reconciler) planAndWrite(ctx context.Context, s *crdplan.DefinitionScop
 		return err
 	}
 	for _, planned := range plan {
-		crdplan.RecordHolders(planned.CRD, s.Id, s.All)
+		crdplan.RecordHolders(planned.CRD, s.ID, s.All)
 	}
 	return r.retire(ctx, s, plan)
 }
@@ -183,7 +183,7 @@ func (r *Reconciler) write(ctx context.Context, s *crdplan.DefinitionScope, plan
 func (r *Reconciler) removeUnused(ctx context.Context, s *crdplan.DefinitionScope) error {
 	for i := range s.Definitions {
 		definition := &s.Definitions[i]
-		if definition.DeletionTimestamp == nil && crdplan.RecordHolders(definition, s.Id, s.All) {
+		if definition.DeletionTimestamp == nil && crdplan.RecordHolders(definition, s.ID, s.All) {
 			if err := r.Client.Update(ctx, definition, client.FieldOwner(apply.FieldOwner)); err != nil {
 				return fmt.Errorf("recording on CRD %q which OperatorCollections have it: %w", definition.Name, err)
 			}
@@ -202,7 +202,7 @@ func (r *Reconciler) removeUnused(ctx context.Context, s *crdplan.DefinitionScop
 	unused := slices.DeleteFunc(slices.Clone(s.Definitions), func(definition apiextensionsv1.CustomResourceDefinition) bool {
 		return !crd.IsUnused(&definition) || replacement.IsTakenOver(&definition, live.Items) ||
 			slices.ContainsFunc(live.Items, func(oc v2beta2.OperatorCollection) bool {
-				has := hasCollection(&oc, s.Id, claimant)
+				has := hasCollection(&oc, s.ID, claimant)
 				owned = owned || has
 				return has && crdplan.HasKind(&oc, &definition)
 			})
@@ -218,7 +218,7 @@ func (r *Reconciler) remove(ctx context.Context, s *crdplan.DefinitionScope, unu
 			return fmt.Errorf("listing SubOperatorConfigs: %w", err)
 		}
 	}
-	if slices.ContainsFunc(socs.Items, func(soc v2beta2.SubOperatorConfig) bool { return install.RecordedCollection(&soc) == s.Id }) {
+	if slices.ContainsFunc(socs.Items, func(soc v2beta2.SubOperatorConfig) bool { return install.RecordedCollection(&soc) == s.ID }) {
 		return nil // Their removal triggers a reconcile.
 	}
 	var kept []string
@@ -236,7 +236,7 @@ func (r *Reconciler) remove(ctx context.Context, s *crdplan.DefinitionScope, unu
 		}
 	}
 	if len(kept) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, intervals.Missing, "CRDs that %s does not have any more are kept for their custom resources: %s", s.Id, strings.Join(kept, ", "))
+		return status.Waiting(v2beta2.ReasonInstancesExist, intervals.Missing, "CRDs that %s does not have any more are kept for their custom resources: %s", s.ID, strings.Join(kept, ", "))
 	}
 	return nil
 }

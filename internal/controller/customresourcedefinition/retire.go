@@ -86,7 +86,7 @@ func (r *Reconciler) retirements(ctx context.Context, s *crdplan.DefinitionScope
 
 // retireUnused also reports whether a version of a CRD is retired further than it was.
 func (r *Reconciler) retireUnused(s *crdplan.DefinitionScope, plan []crd.Planned, inUse *imports.ArchivesInUse, now time.Time) (retired []crd.Retirement, further bool) {
-	facts := crd.RetireFacts{Ages: r.VersionAges, Used: inUse.Of(s.Id)}
+	facts := crd.RetireFacts{Ages: r.VersionAges, Used: inUse.Of(s.ID)}
 	for _, version := range s.Versions {
 		facts.Used = append(facts.Used, crd.Use{Digest: version.Digest, Version: version.Collection.APIVersion()})
 	}

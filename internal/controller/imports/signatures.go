@@ -14,14 +14,14 @@ import (
 // reconcile: neither status nor the fact that an archive is stored proves anything.
 type VerificationPolicy struct {
 	verify.Policy
-	// Secret is the UID of the Secret, and version its resourceVersion.
+	// Secret is the UID of the Secret, and Version its resourceVersion.
 	Secret  types.UID
 	Version string
 }
 
 // IsOf says whether the archive that was imported is the one that the spec asks for.
-func (i *Record) IsOf(oc *v2beta2.OperatorCollection) bool {
-	return i != nil && i.Artifact.SourceHash == SourceHash(&oc.Spec)
+func (r *Record) IsOf(oc *v2beta2.OperatorCollection) bool {
+	return r != nil && r.Artifact.SourceHash == SourceHash(&oc.Spec)
 }
 
 // SignatureCache remembers valid signatures, so that an archive is read only when it or the Secret changed, and after a

@@ -17,7 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
-// The delay after which an archive that was copied is handed over or imported again doubles between these.
+// minUploadDelay and maxUploadDelay bound the delay, which doubles, after which an archive that was copied is handed over or imported again.
 const minUploadDelay, maxUploadDelay = 5 * time.Second, 5 * time.Minute
 
 // longerDelay follows a delay, or is the first one.
@@ -59,7 +59,7 @@ type handOverAttempt struct {
 	delay time.Duration
 }
 
-// A leader may end before it has imported what it was given. The next one is looked for every leaderInterval during leaderTime.
+// leaderInterval is how often the next leader is looked for, during leaderTime: a leader may end before it has imported what it was given.
 const leaderInterval, leaderTime = 10 * time.Second, time.Minute
 
 // NewHandOver returns one that has not tried anything yet.

@@ -15,7 +15,7 @@ import (
 	"github.com/collection-operator/collection-operator/test/project"
 )
 
-// Every reason of the packages below has one of the API, and a new one cannot be forgotten unseen.
+// Every reason of package fetch has one of the API, and a new one cannot be forgotten unseen.
 func TestFetchFailure(t *testing.T) {
 	wanted := map[fetch.Reason]string{
 		fetch.InvalidURL: v2beta2.ReasonInvalidURL, fetch.NotFound: v2beta2.ReasonArchiveNotFound,

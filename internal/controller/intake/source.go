@@ -142,7 +142,7 @@ func changedArtifact(oc *v2beta2.OperatorCollection, from string, to digest.Dige
 }
 
 // fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server
-// still has the one that scope.validators are of.
+// still has the one that archive.validators are of.
 func (a *Source) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if oc.Spec.CollectionURL == "" {
 		return a.upload(oc, archive)

@@ -67,7 +67,7 @@ func (r *Reconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorColl
 }
 
 // archivesInUse knows what all OperatorCollections have imported without a live list of them, which would be as long as a flood of
-// refused imported.
+// refused imports.
 func (r *Reconciler) archivesInUse(ctx context.Context) (*imports.ArchivesInUse, error) {
 	imported, err := r.Imports.List(ctx)
 	if err != nil {

@@ -40,7 +40,8 @@ type Reconciler struct {
 	refusal metav1.StatusReason
 }
 
-// SetupWithManager registers the controller. Like the others it works in the leader only. Changes within countsDelay are looked at once.
+// SetupWithManager registers the controller. Like the others it works in the leader only. Changes within a second are looked at once:
+// see [pace.LaterFor].
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Name == "" {
 		return nil

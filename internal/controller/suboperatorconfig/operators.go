@@ -23,8 +23,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 )
 
-// Nothing that an installation waits for is polled, so each change that a status may report has to get through.
-
 // changedByOthers drops the events about objects that are as the manager has written them.
 func (r *Reconciler) changedByOthers() predicate.Predicate {
 	asWritten := func(object client.Object) bool {
@@ -37,6 +35,8 @@ func (r *Reconciler) changedByOthers() predicate.Predicate {
 	}
 }
 
+// deploymentChanged, podChanged and definitionChanged let each change through that a status may report: nothing that an installation
+// waits for is polled.
 func deploymentChanged(e event.UpdateEvent) bool {
 	before, isOne := e.ObjectOld.(*appsv1.Deployment)
 	after, isOther := e.ObjectNew.(*appsv1.Deployment)

@@ -158,7 +158,7 @@ func (s *configScope) namesInOLM() (*v2beta2.NamedObject, []string) {
 	return &v2beta2.NamedObject{Metadata: v2beta2.NamedObjectMeta{Name: s.collection.CSVName()}}, []string{s.collection.OperatorName()}
 }
 
-// boundWarnings sorts warnings, removes duplicates from several namespaces, and cuts the list after maxWarnings.
+// boundWarnings sorts warnings, removes duplicates from several namespaces, and cuts the list after [upgradecheck.MaxWarnings].
 func boundWarnings(warnings []string) []string {
 	warnings = slices.Compact(slices.Sorted(slices.Values(warnings)))
 	if len(warnings) <= upgradecheck.MaxWarnings {

@@ -43,7 +43,7 @@ type Reconciler struct {
 	Client client.Client
 	// Reader reads live objects.
 	Reader client.Reader
-	// Cache has what [CacheOptions] say. Client does not read metadata of Secrets from it.
+	// Cache is the manager's: see package controller/cache. Client does not read metadata of Secrets from it.
 	Cache client.Reader
 	// Recorder records events.
 	Recorder events.EventRecorder

@@ -21,7 +21,7 @@ func KeepSubscription(object any) (any, error) {
 	}}, nil
 }
 
-// KeptWhole reports whether [keepSubscription] kept the spec of a Subscription.
+// KeptWhole reports whether [KeepSubscription] kept the spec of a Subscription.
 func KeptWhole(object client.Object) bool {
 	return object.(*operatorsv1alpha1.Subscription).Spec != nil
 }

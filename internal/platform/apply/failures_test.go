@@ -34,7 +34,7 @@ var failures = map[string]struct {
 
 var configMaps = schema.GroupResource{Resource: "configmaps"}
 
-// fail returns an error for the object b alone.
+// failing returns an error for the object b alone.
 func failing(err error) func(client.Object) error {
 	return func(what client.Object) error {
 		if what.GetName() == "b" {

@@ -38,7 +38,7 @@ func AddLabels(ctx context.Context, c client.Client, object client.Object, wante
 	return c.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(FieldOwner))
 }
 
-// SetLabels is addLabels without a write, and reports whether it changed anything.
+// SetLabels is AddLabels without a write, and reports whether it changed anything.
 func SetLabels(object client.Object, wanted map[string]string, firm ...string) (changed bool) {
 	labels := object.GetLabels()
 	if labels == nil {

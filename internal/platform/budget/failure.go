@@ -5,7 +5,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
-// Failure gives an error of [budget.Budget.Check] its reason. The deletion of an OperatorCollection triggers a reconcile.
+// Failure gives an error of [Budget.Check] its reason. It is tried again after status.ChangedInterval at the latest.
 func Failure(err error) error {
 	if err == nil {
 		return nil

@@ -1,4 +1,5 @@
-// Package pace orders the work of a controller, so that no namespace delays the others by much.
+// Package pace orders and limits the reconciles of controllers, so that no namespace delays the others by much, and has what their
+// watches share.
 package pace
 
 import (

@@ -42,15 +42,15 @@ func RequestsOf(ctx context.Context, reader client.Reader, list client.ObjectLis
 // maxRetryDelay bounds the growing delay between attempts.
 const maxRetryDelay = time.Minute
 
-// countsDelay is the time after which a changed Lease is read, once however often it changed meanwhile.
-const countsDelay = time.Second
+// laterDelay is the time after which [LaterFor] asks, once however often objects changed meanwhile.
+const laterDelay = time.Second
 
-// LaterFor asks after countsDelay for what a function returns.
+// LaterFor asks after laterDelay for what a function returns.
 func LaterFor(of handler.MapFunc) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	ask := func(ctx context.Context, object client.Object, q queue) {
 		for _, request := range of(ctx, object) {
-			q.AddAfter(request, countsDelay)
+			q.AddAfter(request, laterDelay)
 		}
 	}
 	return handler.Funcs{
