@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -225,13 +226,15 @@ func (r *endpoints) state(t *testing.T, e *v2beta2.ZosEndpoint) (*corev1.Secret,
 	return secret, state
 }
 
-// edit changes the state of a ZosEndpoint, as an operator does.
+// edit changes the state of a ZosEndpoint, as an operator does: again, if somebody else did meanwhile.
 func (r *endpoints) edit(t *testing.T, e *v2beta2.ZosEndpoint, change func(*endpoint.State)) {
 	t.Helper()
-	secret, state := r.state(t, e)
-	change(state)
-	secret.Data[endpoint.StateFile] = state.Marshal()
-	apiserver.Must(t, r.server.Client.Update(t.Context(), secret))
+	apiserver.Must(t, retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		secret, state := r.state(t, e)
+		change(state)
+		secret.Data[endpoint.StateFile] = state.Marshal()
+		return r.server.Client.Update(t.Context(), secret)
+	}))
 }
 
 // use makes a SubOperatorConfig that has installed the operator of the collection tests/things in the namespace home.
