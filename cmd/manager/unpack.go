@@ -101,7 +101,7 @@ func unpack(ctx context.Context, revision, version string, options store.Install
 	return copyRuns(options.CollectionsDir, runs)
 }
 
-// checkVersion returns an error if the gate's options are of another version than the pod: the Operator Lifecycle Manager replaces
+// checkVersion returns an error if the gate's settings are of another version than the pod: the Operator Lifecycle Manager replaces
 // the pods, and the manager the settings, at about the same time. Permissions and image are those of the pod's version.
 func checkVersion(runs []byte, version string) error {
 	if version == "" {
@@ -177,7 +177,7 @@ func whileMounted(parent context.Context, dir, revision string) (context.Context
 	return ctx, cancel
 }
 
-// copyRuns keeps the gate's options with the archive that they describe: the kubelet updates the mounted ones before the
+// copyRuns keeps the gate's settings with the archive that they describe: the kubelet updates the mounted ones before the
 // pod is replaced, and runs of the old archive would be recorded as runs of the new one.
 func copyRuns(dir string, runs []byte) error {
 	temporary := filepath.Join(dir, "."+gate.SettingsFile)

@@ -118,8 +118,8 @@ var ofReconcilers = []mutation{
 	},
 	{
 		"OperatorCollections are not counted", "operatorcollection.(*Reconciler).checkNumber",
-		"return budget.Failure(r.Budgets.collections().Check(claims, indexOf(all, oc)))",
-		`_ = budget.Failure(r.Budgets.collections().Check(claims, indexOf(all, oc)))
+		"return status.BudgetExceeded(r.Budgets.collections().Check(claims, indexOf(all, oc)))",
+		`_ = status.BudgetExceeded(r.Budgets.collections().Check(claims, indexOf(all, oc)))
 	return nil`,
 	},
 	{

@@ -16,14 +16,14 @@ type Archive struct {
 	Artifact *v2beta2.Artifact
 	// Hold keeps the archive in the store until status names it.
 	Hold *store.Hold
-	// PodCopy is the archive in the upload folder that is imported, or nil, and replaced the digest of the imported one over which it was
+	// podCopy is the archive in the upload folder that is imported, or nil, and Replaced the digest of the imported one over which it was
 	// copied, or empty.
-	PodCopy  *podCopy
+	podCopy  *podCopy
 	Replaced digest.Digest
 	// UploadPath is where the archive was uploaded, or empty.
 	UploadPath string
-	// Check is the result of the last source check, if there is one.
-	Check *sourceCheck
+	// check is the result of the last source check, if there is one.
+	check *sourceCheck
 	// validators are of the archive that is installed, while the source is checked for another one.
 	validators fetch.Validators
 	// Accepted says that the archive replaces the one that was installed.
@@ -34,5 +34,13 @@ type Archive struct {
 	Recorded bool
 }
 
+// CheckFailure says why the last source check failed, or is empty.
+func (a *Archive) CheckFailure() string {
+	if a.check == nil {
+		return ""
+	}
+	return a.check.failed
+}
+
 // dropPodCopy goes on with the imported archive.
-func (a *Archive) dropPodCopy() { a.PodCopy, a.Replaced = nil, "" }
+func (a *Archive) dropPodCopy() { a.podCopy, a.Replaced = nil, "" }

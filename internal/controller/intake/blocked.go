@@ -17,22 +17,23 @@ import (
 const maxBlockedBytes = 512 << 20
 
 // blockedArchives has the archives, one for each OperatorCollection, that custom resources block, or that wait for the end of a collection
-// that they replace. They stay in the store until they are
-// accepted or the spec asks for another one. A manager that starts fetches them again.
+// that they replace. They stay in the store until they are accepted or the spec asks for another one. A manager that starts fetches them
+// again.
 type blockedArchives struct {
 	mu    sync.Mutex
-	kept  map[client.ObjectKey]blockedArchive
+	kept  map[client.ObjectKey]BlockedArchive
 	bytes int64
 }
 
-type blockedArchive struct {
+// BlockedArchive is one of them. Without an artifact there is none.
+type BlockedArchive struct {
 	Artifact *v2beta2.Artifact
 	Hold     *store.Hold
 }
 
-// Keep keeps the archive that the hold is of instead of the former one, which it returns. Without an artifact, and beyond
+// keep keeps the archive that the hold is of instead of the former one, which it returns. Without an artifact, and beyond
 // maxBlockedBytes, it keeps none: then the caller has the hold still.
-func (b *blockedArchives) Keep(key client.ObjectKey, archive *v2beta2.Artifact, hold *store.Hold) (former blockedArchive, kept bool) {
+func (b *blockedArchives) keep(key client.ObjectKey, archive *v2beta2.Artifact, hold *store.Hold) (former BlockedArchive, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if former = b.kept[key]; former.Artifact != nil {
@@ -43,11 +44,17 @@ func (b *blockedArchives) Keep(key client.ObjectKey, archive *v2beta2.Artifact, 
 		return former, false
 	}
 	if b.kept == nil {
-		b.kept = map[client.ObjectKey]blockedArchive{}
+		b.kept = map[client.ObjectKey]BlockedArchive{}
 	}
-	b.kept[key] = blockedArchive{Artifact: archive, Hold: hold}
+	b.kept[key] = BlockedArchive{Artifact: archive, Hold: hold}
 	b.bytes += archive.Size
 	return former, true
+}
+
+// KeepBlocked keeps an archive, which a hold is of, for the next attempt to import it, instead of the former one, which it returns. Without
+// an archive, or if there are too many, it keeps none: then the caller has the hold still.
+func (a *Source) KeepBlocked(oc *v2beta2.OperatorCollection, archive *v2beta2.Artifact, hold *store.Hold) (former BlockedArchive, kept bool) {
+	return a.blocked.keep(client.ObjectKeyFromObject(oc), archive, hold)
 }
 
 func (b *blockedArchives) of(oc *v2beta2.OperatorCollection) *v2beta2.Artifact {
@@ -59,7 +66,7 @@ func (b *blockedArchives) of(oc *v2beta2.OperatorCollection) *v2beta2.Artifact {
 // verifyBlocked returns the archive that was blocked when it was fetched for the same spec, and nil if an archive has to be fetched. With
 // spec.interval the source may have another one by now.
 func (a *Source) verifyBlocked(oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy) *v2beta2.Artifact {
-	blocked := a.Blocked.of(oc)
+	blocked := a.blocked.of(oc)
 	if blocked == nil || oc.Spec.Interval != nil || blocked.SourceHash != imports.SourceHash(&oc.Spec) || !a.Collections.Store.Has(digest.Digest(blocked.Digest)) {
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestBlockedArchivesAreBounded(t *testing.T) {
 		{two, small, "large", true},
 		{one, small, "", true},
 	} {
-		former, kept := b.Keep(step.key, step.keep, nil)
+		former, kept := b.keep(step.key, step.keep, nil)
 		was := ""
 		if former.Artifact != nil {
 			was = former.Artifact.Digest

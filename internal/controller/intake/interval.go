@@ -24,8 +24,8 @@ type sourceCheck struct {
 	due time.Time
 	// validators are of the archive that the source has.
 	validators fetch.Validators
-	// Failed says why the check failed, or is empty.
-	Failed string
+	// failed says why the check failed, or is empty.
+	failed string
 }
 
 // sourceChecks keeps the last sourceCheck of each OperatorCollection in memory. One that is not there costs one request.
@@ -38,7 +38,7 @@ func (c *sourceChecks) last(oc *v2beta2.OperatorCollection) (sourceCheck, bool) 
 	return last, known && last.generation == oc.Generation
 }
 
-func (c *sourceChecks) Record(oc *v2beta2.OperatorCollection, check *sourceCheck) {
+func (c *sourceChecks) record(oc *v2beta2.OperatorCollection, check *sourceCheck) {
 	if check != nil {
 		c.Store(client.ObjectKeyFromObject(oc), *check)
 	}
@@ -60,7 +60,7 @@ func (a *Source) NextCheck(oc *v2beta2.OperatorCollection) time.Duration {
 	if a.takesPodCopies(oc) {
 		return a.refusedPodCopy(oc).wait() // A copy asks for its import itself, and whatever else is in the folder does not.
 	}
-	return a.Checks.wait(oc)
+	return a.checks.wait(oc)
 }
 
 // newSourceCheck is made now, of a source that has an archive with these validators. It is nil without spec.interval.
@@ -81,25 +81,25 @@ func (a *Source) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection
 		return nil, nil
 	}
 	archive.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
-	if last, known := a.Checks.last(oc); known {
+	if last, known := a.checks.last(oc); known {
 		if time.Now().Before(last.due) {
-			archive.Check = &last
+			archive.check = &last
 			return nil, nil
 		}
 		archive.validators = last.validators
 	}
 	file, err := a.fetchArchive(ctx, oc, archive)
-	archive.Check = newSourceCheck(oc, archive.validators)
+	archive.check = newSourceCheck(oc, archive.validators)
 	if status.Is(err) && ctx.Err() == nil {
-		archive.Check.Failed = err.Error()
-		archive.Check.due = time.Now().Add(pace.Jitter(min(oc.Spec.Interval.Duration, intervals.FailedCheck)))
+		archive.check.failed = err.Error()
+		archive.check.due = time.Now().Add(pace.Jitter(min(oc.Spec.Interval.Duration, intervals.FailedCheck)))
 		return nil, nil
 	}
 	if err != nil || file == nil {
 		return nil, err
 	}
 	if file.Digest == digest.Digest(oc.Status.Artifact.Digest) {
-		archive.Check.validators = file.Validators
+		archive.check.validators = file.Validators
 		return nil, file.Remove()
 	}
 	return file, nil

@@ -38,13 +38,13 @@ func TestSourceChecks(t *testing.T) {
 	tenth("never checked", of.wait(oc))
 
 	validators := fetch.Validators{ETag: `"a"`}
-	of.Record(oc, newSourceCheck(oc, validators))
-	of.Record(oc, nil)
+	of.record(oc, newSourceCheck(oc, validators))
+	of.record(oc, nil)
 	if last, known := of.last(oc); !known || last.validators != validators {
 		t.Errorf("got %+v, %t", last, known)
 	}
 	tenth("checked", of.wait(oc))
-	of.Record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Minute)})
+	of.record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Minute)})
 	if wait := of.wait(oc); wait <= 0 || wait > time.Second {
 		t.Errorf("overdue: it waits %s", wait)
 	}

@@ -60,7 +60,7 @@ func (v podCopyVerdict) wait() time.Duration {
 // not considered again.
 type podCopyVerdicts struct{ sync.Map }
 
-func (c *podCopyVerdicts) Last(oc *v2beta2.OperatorCollection) podCopyVerdict {
+func (c *podCopyVerdicts) last(oc *v2beta2.OperatorCollection) podCopyVerdict {
 	found, _ := c.Load(client.ObjectKeyFromObject(oc))
 	verdict, _ := found.(podCopyVerdict)
 	return verdict
@@ -98,7 +98,7 @@ func (a *Source) FolderChanged(ctx context.Context, name, version string) {
 			continue
 		}
 		select {
-		case a.Uploads <- event.GenericEvent{Object: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: oc.Namespace, Name: oc.Name}}}:
+		case a.uploads <- event.GenericEvent{Object: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: oc.Namespace, Name: oc.Name}}}:
 		default: // It is imported with the next reconcile.
 		}
 	}
@@ -120,7 +120,7 @@ func (a *Source) newPodCopy(ctx context.Context, oc *v2beta2.OperatorCollection,
 		return nil
 	}
 	archive := podCopy{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.Secret, version: policy.Version}
-	if last := a.PodCopies.Last(oc); last.podCopy == archive && !last.isDue() {
+	if last := a.podCopies.last(oc); last.podCopy == archive && !last.isDue() {
 		return nil
 	}
 	return &archive
@@ -134,7 +134,7 @@ func (a *Source) awaitedPodCopy(oc *v2beta2.OperatorCollection) (store.Upload, b
 		return upload, err == nil
 	}
 	since := time.Time{}
-	if last := a.PodCopies.Last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
+	if last := a.podCopies.last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
 		since = last.written // While an archive was imported, another one may have been copied.
 	} else if len(oc.Status.History) > 0 {
 		since = oc.Status.History[0].Time.Time
@@ -156,7 +156,7 @@ func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) 
 		return nil, err
 	}
 	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
-	isWhole := upload.Written.Equal(archive.PodCopy.written) && a.Folder.Is(upload)
+	isWhole := upload.Written.Equal(archive.podCopy.written) && a.Folder.Is(upload)
 	switch {
 	case !isWhole && file == nil:
 		archive.dropPodCopy()
@@ -167,7 +167,7 @@ func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) 
 	case err != nil:
 		return nil, fetchFailure(err)
 	case imports.IsImported(oc, file.Digest):
-		a.PodCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{podCopy: *archive.PodCopy, digest: file.Digest})
+		a.podCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{podCopy: *archive.podCopy, digest: file.Digest})
 		archive.dropPodCopy()
 		return nil, file.Remove()
 	}
@@ -185,7 +185,7 @@ func (a *Source) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
-	archive.PodCopy, archive.UploadPath = &podCopy{path: upload.Path, written: upload.Written}, upload.Path
+	archive.podCopy, archive.UploadPath = &podCopy{path: upload.Path, written: upload.Written}, upload.Path
 	return file, nil
 }
 
@@ -236,34 +236,35 @@ func (a *Source) ignoredUpload(name, version string) error {
 }
 
 // DecidePodCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
-// the place of the imported one, or nil.
-func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) *status.Error {
-	if archive.PodCopy == nil {
+// the place of the imported one, or nil, and whether that differs from what was returned for the same file before.
+func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) (refused *status.Error, isNews bool) {
+	if archive.podCopy == nil {
 		if archive.Recorded && !archive.Installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
-			a.PodCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{
+			a.podCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{
 				podCopy: podCopy{written: archive.Installed}, digest: digest.Digest(archive.Artifact.Digest),
 			})
 		}
-		return nil
+		return nil, false
 	}
-	verdict, last, cause := podCopyVerdict{podCopy: *archive.PodCopy}, a.PodCopies.Last(oc), status.AsError(err)
-	if last.podCopy != *archive.PodCopy {
+	verdict, last, cause := podCopyVerdict{podCopy: *archive.podCopy}, a.podCopies.last(oc), status.AsError(err)
+	if last.podCopy != *archive.podCopy {
 		last = podCopyVerdict{}
 	}
 	switch {
 	case archive.Recorded:
 		verdict.digest = digest.Digest(archive.Artifact.Digest)
 	case archive.Accepted || archive.Replaced == "" || !status.Is(err):
-		return nil // It is considered again.
-	case !cause.Stalled && cause.RetryAfter == 0 || status.IsProgress(cause.Reason): // It is not for the archive to blame.
+		return nil, false // It is considered again.
+	case !cause.Stalled && cause.RetryAfter == 0 || status.IsProgress(cause.Reason): // The archive is not at fault.
 		verdict.delay = longerDelay(last.delay)
 		verdict.retry = time.Now().Add(verdict.delay)
 		verdict.refuse("the archive %s was copied over what runs, which is unaffected, and cannot be imported yet, which is tried again: %w", cause)
 	default:
 		verdict.refuse("the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w", cause)
 	}
-	a.PodCopies.Store(client.ObjectKeyFromObject(oc), verdict)
-	return verdict.refused
+	a.podCopies.Store(client.ObjectKeyFromObject(oc), verdict)
+	isNews = verdict.refused != nil && (last.refused == nil || last.refused.Error() != verdict.refused.Error())
+	return verdict.refused, isNews
 }
 
 // refuse gives the cause a text around the path and itself.
@@ -271,15 +272,10 @@ func (v *podCopyVerdict) refuse(format string, cause *status.Error) {
 	v.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(format, v.path, cause.Err)}
 }
 
-// IsSame reports whether an archive was refused before, for the same cause.
-func (v podCopyVerdict) IsSame(archive *podCopy, refused *status.Error) bool {
-	return v.podCopy == *archive && v.refused != nil && v.refused.Error() == refused.Error()
-}
-
 // refusedPodCopy returns the verdict about the archive in the upload folder if it does not take the place of the imported one. Else it is
 // the zero value.
 func (a *Source) refusedPodCopy(oc *v2beta2.OperatorCollection) podCopyVerdict {
-	last := a.PodCopies.Last(oc)
+	last := a.podCopies.last(oc)
 	if last.refused == nil || !a.takesPodCopies(oc) {
 		return podCopyVerdict{}
 	}

@@ -98,7 +98,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	consider := func(policy imports.VerificationPolicy, err error) (isConsidered bool) {
 		t.Helper()
 		copied := a.newPodCopy(t.Context(), oc, &policy)
-		_ = a.DecidePodCopy(oc, &Archive{PodCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
+		_, _ = a.DecidePodCopy(oc, &Archive{podCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
 		a.DescribePodCopy(oc)
 		return copied != nil
 	}
@@ -139,15 +139,15 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 	copyTo(t, a.Folder, time.Now())
 	scope := &Archive{Accepted: true, Artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, Replaced: digest.Digest(oc.Status.Artifact.Digest)}
 	for attempt := range 2 {
-		if scope.PodCopy = a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); scope.PodCopy == nil {
+		if scope.podCopy = a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); scope.podCopy == nil {
 			t.Fatalf("attempt %d: it is not considered", attempt)
 		}
-		if refused := a.DecidePodCopy(oc, scope, errors.New("conflict")); refused != nil {
+		if refused, _ := a.DecidePodCopy(oc, scope, errors.New("conflict")); refused != nil {
 			t.Errorf("got %v", refused)
 		}
 	}
 	scope.Recorded, oc.Status.Artifact = true, scope.Artifact
-	if refused := a.DecidePodCopy(oc, scope, nil); refused != nil {
+	if refused, _ := a.DecidePodCopy(oc, scope, nil); refused != nil {
 		t.Error(refused)
 	}
 	if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil {
@@ -161,10 +161,10 @@ func TestCopiesAndInterval(t *testing.T) {
 	oc.Spec.Interval = &metav1.Duration{Duration: time.Minute}
 	copyTo(t, a.Folder, time.Now())
 	scope := &Archive{}
-	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.Check != nil || scope.PodCopy != nil {
+	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.check != nil || scope.podCopy != nil {
 		t.Errorf("got %+v, %v, %+v", file, err, scope)
 	}
-	a.Checks.Record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Hour)})
+	a.checks.record(oc, &sourceCheck{generation: oc.Generation, due: time.Now().Add(-time.Hour)})
 	if wait := a.NextCheck(oc); wait != 0 {
 		t.Errorf("it is checked again after %s", wait)
 	}
@@ -190,7 +190,7 @@ func TestFindUploadOfChangedFolder(t *testing.T) {
 func TestCopyDuringImport(t *testing.T) {
 	began := time.Now().Add(-time.Minute)
 	a, oc := copiesOf(t), importedFromFolder("managers", began.Add(20*time.Second))
-	if refused := a.DecidePodCopy(oc, &Archive{PodCopy: &podCopy{written: began}, Accepted: true, Recorded: true, Artifact: oc.Status.Artifact}, nil); refused != nil {
+	if refused, _ := a.DecidePodCopy(oc, &Archive{podCopy: &podCopy{written: began}, Accepted: true, Recorded: true, Artifact: oc.Status.Artifact}, nil); refused != nil {
 		t.Fatal(refused)
 	}
 	copyTo(t, a.Folder, began.Add(10*time.Second))
@@ -212,7 +212,7 @@ func TestCopyIsTriedAgain(t *testing.T) {
 		if copied == nil {
 			t.Fatal("it is not considered")
 		}
-		refused := a.DecidePodCopy(oc, &Archive{PodCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
+		refused, _ := a.DecidePodCopy(oc, &Archive{podCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, failure)
 		if refused == nil || refused.Reason != status.AsError(failure).Reason || !strings.Contains(refused.Error(), "tried again: "+failure.Error()) {
 			t.Errorf("got %v", refused)
 		}
@@ -222,9 +222,9 @@ func TestCopyIsTriedAgain(t *testing.T) {
 		if wait := a.NextCheck(oc); wait > delay || wait < delay-minUploadDelay/2 {
 			t.Errorf("got %s, want %s", wait, delay)
 		}
-		last := a.PodCopies.Last(oc)
+		last := a.podCopies.last(oc)
 		last.retry = time.Now()
-		a.PodCopies.Store(client.ObjectKeyFromObject(oc), last)
+		a.podCopies.Store(client.ObjectKeyFromObject(oc), last)
 	}
 	copyTo(t, a.Folder, time.Now().Add(time.Minute))
 	if wait := a.NextCheck(oc); wait != 0 {
@@ -252,11 +252,11 @@ func TestCopyInTheSecondOfAnImport(t *testing.T) {
 		a, oc := copiesOf(t), importedFromFolder("managers", second)
 		copyTo(t, a.Folder, imported.Add(after))
 		scope := &Archive{Accepted: true, Recorded: true, Installed: imported, Artifact: oc.Status.Artifact}
-		if refused := a.DecidePodCopy(oc, scope, nil); refused != nil {
+		if refused, _ := a.DecidePodCopy(oc, scope, nil); refused != nil {
 			t.Fatal(refused)
 		}
 		scope.Installed = time.Time{}
-		if refused := a.DecidePodCopy(oc, scope, nil); refused != nil { // It remains imported.
+		if refused, _ := a.DecidePodCopy(oc, scope, nil); refused != nil { // It remains imported.
 			t.Fatal(refused)
 		}
 		if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != want {

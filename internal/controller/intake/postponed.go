@@ -46,7 +46,7 @@ func (a *Source) isReplaced(oc *v2beta2.OperatorCollection) bool {
 	if !awaited || time.Since(upload.Since) > postponeTime {
 		return false
 	}
-	return upload.Arriving || a.PodCopies.Last(oc).written != upload.Written && !a.HandOver.isDone(upload)
+	return upload.Arriving || a.podCopies.last(oc).written != upload.Written && !a.HandOver.isDone(upload)
 }
 
 // replacedArchive is the one in whose place a copied one was imported.
@@ -55,15 +55,18 @@ type replacedArchive struct {
 	at     time.Time
 }
 
-// BeginReplacing records, before status names another archive, that a copied one takes the place of the imported one.
-func (a *Source) BeginReplacing(oc *v2beta2.OperatorCollection, archive *Archive) {
-	if archive.PodCopy != nil && archive.Replaced != "" {
-		a.Replaced.Store(client.ObjectKeyFromObject(oc), replacedArchive{digest: archive.Replaced, at: time.Now()})
+// Accept records, before status names an archive, that it is the one that is imported, what the check of its source said, and whether it
+// takes the place of one over which it was copied.
+func (a *Source) Accept(oc *v2beta2.OperatorCollection, archive *Archive) {
+	archive.Accepted = true
+	a.checks.record(oc, archive.check)
+	if archive.podCopy != nil && archive.Replaced != "" {
+		a.replaced.Store(client.ObjectKeyFromObject(oc), replacedArchive{digest: archive.Replaced, at: time.Now()})
 	}
 }
 
 func (a *Source) wasReplaced(oc *v2beta2.OperatorCollection, archive digest.Digest) bool {
-	found, _ := a.Replaced.Load(client.ObjectKeyFromObject(oc))
+	found, _ := a.replaced.Load(client.ObjectKeyFromObject(oc))
 	last, _ := found.(replacedArchive)
 	if last.digest != archive || time.Since(last.at) >= replaceTime {
 		return false

@@ -21,11 +21,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
-// MaxWaitingUploads bounds the uploads that wait for the controller. Further ones are imported with the next reconcile.
-const MaxWaitingUploads = 1024
-
-// UploadSource triggers a reconcile for each archive that the upload endpoint received.
-type UploadSource chan event.GenericEvent
+// maxWaitingUploads bounds the uploads that wait for the controller. Further ones are imported with the next reconcile.
+const maxWaitingUploads = 1024
 
 // annotationUpload has the digest of the archive that the upload endpoint received last. It decides: the leader's volume may
 // have an earlier upload, from when it was the leader before.
@@ -39,7 +36,7 @@ func (a *Source) Received(ctx context.Context, name types.NamespacedName, archiv
 		return fmt.Errorf("recording the upload for OperatorCollection %q in namespace %q: %w", name.Name, name.Namespace, err)
 	}
 	select {
-	case a.Uploads <- event.GenericEvent{Object: oc}: // The annotation may not have changed.
+	case a.uploads <- event.GenericEvent{Object: oc}: // The annotation may not have changed.
 	default:
 	}
 	return nil
@@ -108,7 +105,7 @@ func (a *Source) isPushed(oc *v2beta2.OperatorCollection) (bool, error) {
 func (a *Source) upload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	pushed := PushedDigest(oc)
 	switch {
-	case archive.PodCopy != nil:
+	case archive.podCopy != nil:
 		return a.stagePodCopy(oc, archive)
 	case pushed != "":
 		return a.stagePushed(oc, pushed)

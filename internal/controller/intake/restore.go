@@ -25,9 +25,9 @@ func (a *Source) restore(ctx context.Context, oc *v2beta2.OperatorCollection) er
 		return err
 	}
 	defer release()
-	a.Working.Leave(oc.Namespace)
+	a.working.Leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
-	defer a.Working.EnterAgain(context.WithoutCancel(ctx), oc.Namespace)
+	defer a.working.EnterAgain(context.WithoutCancel(ctx), oc.Namespace)
 	if err := a.Peers.Fetch(ctx, a.Collections.Store, lost, a.Fetcher.MaxBytes); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the archive is fetched again", "digest", lost, "reason", err.Error())
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
@@ -50,13 +51,31 @@ type Source struct {
 	// Workers limits concurrent reconciles that do not download: it bounds memory. Those that do are limited by Downloads.
 	Workers, Downloads budget.Limits
 
-	Checks                 sourceChecks
-	Working, DownloadSlots *pace.NamespaceLimit
-	Uploads                UploadSource
-	Blocked                blockedArchives
-	PodCopies              podCopyVerdicts
-	// Replaced has the last replacedArchive of each OperatorCollection.
-	Replaced sync.Map
+	checks                 sourceChecks
+	working, downloadSlots *pace.NamespaceLimit
+	uploads                chan event.GenericEvent
+	blocked                blockedArchives
+	podCopies              podCopyVerdicts
+	// replaced has the last replacedArchive of each OperatorCollection.
+	replaced sync.Map
+}
+
+// Setup prepares a Source for its first reconcile. It returns the limit within which reconciles work, which a download leaves for its
+// time, and the OperatorCollections whose archive was uploaded.
+func (a *Source) Setup() (working *pace.NamespaceLimit, uploads <-chan event.GenericEvent) {
+	a.working = pace.NewNamespaceLimit(a.Workers.Total, a.Workers.PerNamespace)
+	a.downloadSlots = pace.NewNamespaceLimit(a.Downloads.Total, a.Downloads.PerNamespace)
+	a.uploads = make(chan event.GenericEvent, maxWaitingUploads)
+	return a.working, a.uploads
+}
+
+// Forget drops all that is known of an OperatorCollection that is gone, but for its upload.
+func (a *Source) Forget(key client.ObjectKey) {
+	a.checks.Delete(key)
+	a.podCopies.Delete(key)
+	a.replaced.Delete(key)
+	former, _ := a.blocked.keep(key, nil, nil)
+	former.Hold.Release()
 }
 
 // EnsureArtifact makes sure that the store holds the archive that the spec asks for, and that it is verified as the spec
@@ -100,7 +119,7 @@ func (a *Source) EnsureArtifact(ctx context.Context, oc *v2beta2.OperatorCollect
 		return err
 	}
 	defer func() { _ = file.Remove() }() // In the store it has another name.
-	archive.Check = newSourceCheck(oc, file.Validators)
+	archive.check = newSourceCheck(oc, file.Validators)
 
 	if known := a.Collections.Imported(oc); known.IsOf(oc) && file.Digest != digest.Digest(known.Artifact.Digest) && oc.Spec.Interval == nil && !requested {
 		return changedArtifact(oc, known.Artifact.Digest, file.Digest)
@@ -127,7 +146,7 @@ func (a *Source) isRequested(ctx context.Context, oc *v2beta2.OperatorCollection
 	}
 	copied := a.newPodCopy(ctx, oc, policy)
 	if copied != nil {
-		archive.PodCopy, archive.Replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
+		archive.podCopy, archive.Replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
 	}
 	return copied != nil, nil
 }
@@ -166,9 +185,9 @@ func (a *Source) download(ctx context.Context, oc *v2beta2.OperatorCollection, r
 		return nil, err
 	}
 	defer release()
-	a.Working.Leave(oc.Namespace)
+	a.working.Leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
-	defer a.Working.EnterAgain(context.WithoutCancel(ctx), oc.Namespace)
+	defer a.working.EnterAgain(context.WithoutCancel(ctx), oc.Namespace)
 	store := a.Collections.Store
 	var file *fetch.File
 	began := time.Now()
@@ -185,7 +204,7 @@ func (a *Source) download(ctx context.Context, oc *v2beta2.OperatorCollection, r
 
 // startDownload fails if there are too many downloads.
 func (a *Source) startDownload(oc *v2beta2.OperatorCollection) (release func(), err error) {
-	if release = a.DownloadSlots.TryAcquire(oc.Namespace); release == nil {
+	if release = a.downloadSlots.TryAcquire(oc.Namespace); release == nil {
 		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
 	}
 	return release, nil

@@ -48,7 +48,7 @@ func Fetched(result string, took time.Duration) {
 // Probed counts a probe. The result is ResultSucceeded or a reason of a condition.
 func Probed(result string) { probes.WithLabelValues(result).Inc() }
 
-// BecameReady counts an object of one of our kinds that was not Ready for some time.
-func BecameReady(kind string, after time.Duration) {
-	readySeconds.WithLabelValues(kind).Observe(max(0, after.Seconds()))
+// BecameReady returns what counts an object of one of our kinds that was not Ready for some time.
+func BecameReady(kind string) func(after time.Duration) {
+	return func(after time.Duration) { readySeconds.WithLabelValues(kind).Observe(max(0, after.Seconds())) }
 }

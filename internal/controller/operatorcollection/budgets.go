@@ -97,7 +97,7 @@ func (r *Reconciler) checkNumber(ctx context.Context, oc *v2beta2.OperatorCollec
 			claims[i].Held = one
 		}
 	}
-	return budget.Failure(r.Budgets.collections().Check(claims, indexOf(all, oc)))
+	return status.BudgetExceeded(r.Budgets.collections().Check(claims, indexOf(all, oc)))
 }
 
 // oldestFirst sorts OperatorCollections by age. Own replaces the copy of the same object, or is added.
@@ -169,7 +169,7 @@ func (b *Budgets) check(all []*v2beta2.OperatorCollection, own *v2beta2.Operator
 		ofArchives[i] = budget.Claim{Namespace: oc.Namespace, Held: has.archives, Wanted: needs.archives}
 	}
 	index := indexOf(all, own)
-	err := status.Join(budget.Failure(b.kinds().Check(ofKinds, index)), budget.Failure(b.archives().Check(ofArchives, index)))
+	err := status.Join(status.BudgetExceeded(b.kinds().Check(ofKinds, index)), status.BudgetExceeded(b.archives().Check(ofArchives, index)))
 	if err != nil {
 		b.waiting.Store(client.ObjectKeyFromObject(own), &wants)
 	}
@@ -184,7 +184,7 @@ func (b *Budgets) checkVersions(scope *importScope) error {
 			before = len(planned.Live.Spec.Versions)
 		}
 		if b.CRDVersions > 0 && after > b.CRDVersions && after > before {
-			return budget.Failure(fmt.Errorf(
+			return status.BudgetExceeded(fmt.Errorf(
 				"the budget of versions of CRD %q is exceeded: %d of %d are used and %d more is needed: versions that nothing uses end with time; ask an administrator to raise --max-crd-versions, or to lower --version-retention",
 				planned.CRD.Name, before, b.CRDVersions, after-before))
 		}

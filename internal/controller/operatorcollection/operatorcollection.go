@@ -63,25 +63,23 @@ type Reconciler struct {
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *imports.Publications
 
+	// working limits reconciles. Source leaves it while it downloads.
+	working *pace.NamespaceLimit
 	// replicas has OperatorCollections whose archive another manager lacks, or has again.
 	replicas chan event.GenericEvent
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if free, err := r.Source.Working.Enter(ctx, req); err != nil || !free {
-		return r.Source.Working.Postpones(), err
+	if free, err := r.working.Enter(ctx, req); err != nil || !free {
+		return r.working.Postpones(), err
 	}
-	defer r.Source.Working.Leave(req.Namespace)
+	defer r.working.Leave(req.Namespace)
 	oc := &v2beta2.OperatorCollection{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, oc); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.Source.Checks.Delete(req.NamespacedName)
+			r.Source.Forget(req.NamespacedName)
 			r.Budgets.settle(req.NamespacedName, nil)
-			r.Source.PodCopies.Delete(req.NamespacedName)
-			r.Source.Replaced.Delete(req.NamespacedName)
-			former, _ := r.Source.Blocked.Keep(req.NamespacedName, nil, nil)
-			former.Hold.Release()
 			r.Imports.Forget(ctx, req.NamespacedName)
 			err = r.Source.Pushes.Remove(req.Namespace, req.Name)
 		}
@@ -148,9 +146,8 @@ func (r *Reconciler) checkNamespace(_ context.Context, oc *v2beta2.OperatorColle
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	workers := r.Source.Workers
-	r.Source.Working = pace.NewNamespaceLimit(workers.Total, workers.PerNamespace)
-	r.Source.DownloadSlots = pace.NewNamespaceLimit(r.Source.Downloads.Total, r.Source.Downloads.PerNamespace)
+	var uploads <-chan event.GenericEvent
+	r.working, uploads = r.Source.Setup()
 	r.replicas = make(chan event.GenericEvent)
 	var err error
 	if r.Metadata, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
@@ -168,13 +165,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.requestsForCRD), builder.WithPredicates(r.definitionServed())).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSecret))
 	b = b.WatchesRawSource(source.Channel(r.replicas, &handler.EnqueueRequestForObject{}))
-	r.Source.Uploads = make(intake.UploadSource, intake.MaxWaitingUploads)
-	b = b.WatchesRawSource(source.Channel(r.Source.Uploads, &handler.EnqueueRequestForObject{}))
+	b = b.WatchesRawSource(source.Channel(uploads, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.Changed, &handler.EnqueueRequestForObject{}))
 	}
 	reconciler := pace.Paced(r)
-	return b.WithOptions(reconciler.FairOptions(workers.Total+r.Source.Downloads.Total, r.Source.Working)).Complete(reconciler)
+	return b.WithOptions(reconciler.FairOptions(r.Source.Workers.Total+r.Source.Downloads.Total, r.working)).Complete(reconciler)
 }
 
 func (r *Reconciler) requestsForSubOperatorConfig(_ context.Context, object client.Object) []reconcile.Request {

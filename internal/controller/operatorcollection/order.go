@@ -7,7 +7,6 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	"github.com/opencontainers/go-digest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
@@ -51,7 +50,7 @@ func (r *Reconciler) removeRefused(ctx context.Context, oc *v2beta2.OperatorColl
 	if refused && (upgradecheck.UpgradeBlock(err) != nil || scope.awaited != nil) {
 		blocked = scope.Artifact
 	}
-	former, kept := r.Source.Blocked.Keep(client.ObjectKeyFromObject(oc), blocked, scope.Hold)
+	former, kept := r.Source.KeepBlocked(oc, blocked, scope.Hold)
 	if kept {
 		scope.Hold, refused = nil, false
 	}

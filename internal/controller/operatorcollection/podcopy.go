@@ -31,12 +31,11 @@ func (f *importScope) checkFollowers(oc *v2beta2.OperatorCollection) error {
 // without it.
 func (r *Reconciler) reconcileWithFallback(ctx context.Context, oc *v2beta2.OperatorCollection) (*importScope, error) {
 	scope, err := r.reconcile(ctx, oc)
-	last := r.Source.PodCopies.Last(oc)
-	refused := r.Source.DecidePodCopy(oc, &scope.Archive, err)
+	refused, isNews := r.Source.DecidePodCopy(oc, &scope.Archive, err)
 	if refused == nil {
 		return scope, err
 	}
-	if !last.IsSame(scope.PodCopy, refused) {
+	if isNews {
 		r.Recorder.Eventf(oc, nil, corev1.EventTypeWarning, refused.Reason, "Import", "%s", printable.Line(refused.Error(), status.MaxEventBytes))
 	}
 	if err := r.removeRefused(ctx, oc, scope, refused); err != nil {

@@ -29,7 +29,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, oc *v2beta2.OperatorCollec
 	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
 	err = r.describe(oc, scope, err)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", BecameReady: metrics.ReadyOf("OperatorCollection")}
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", BecameReady: metrics.BecameReady("OperatorCollection")}
 	result, err := writer.Write(ctx, oc, before, err)
 	r.Imports.Wrote(oc)
 	if err == nil && result.RequeueAfter == 0 {
@@ -179,8 +179,8 @@ func kinds(c *model.Collection) []string {
 func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
 	c := f.collection
 	var texts []string
-	if f.Check != nil && f.Check.Failed != "" {
-		texts = append(texts, "the source check failed, and will be tried again: "+f.Check.Failed)
+	if failure := f.CheckFailure(); failure != "" {
+		texts = append(texts, "the source check failed, and will be tried again: "+failure)
 	}
 	texts = append(texts, f.unreplaced...)
 	for _, lacking := range f.replicas.Reported {

@@ -89,9 +89,7 @@ func (r *Reconciler) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCol
 	if scope.awaited != nil {
 		return scope.awaited
 	}
-	scope.Accepted = true
-	r.Source.BeginReplacing(oc, &scope.Archive)
-	r.Source.Checks.Record(oc, scope.Check)
+	r.Source.Accept(oc, &scope.Archive)
 	before := oc.DeepCopy()
 	scope.describeCollection(oc)
 	if before.Status.Artifact == nil || before.Status.Artifact.Digest != scope.Artifact.Digest {

@@ -14,13 +14,6 @@ import (
 
 const oldArchive, newArchive = "sha256:old", "sha256:new"
 
-func upgradedCollection(upgrade *v2beta2.UpgradeStatus) *v2beta2.OperatorCollection {
-	return &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: "oc"}, Status: v2beta2.OperatorCollectionStatus{
-		Artifact: &v2beta2.Artifact{Digest: newArchive}, Upgrade: upgrade,
-		Collection: &v2beta2.ImportedCollection{Domain: "example", Name: "files", Version: "2.0.0"},
-	}}
-}
-
 // upgradingCluster has version 2.0.0 of one collection, imported a minute ago, and some namespaces in which it is installed.
 type upgradingCluster struct {
 	oc  v2beta2.OperatorCollection
@@ -28,9 +21,12 @@ type upgradingCluster struct {
 }
 
 func newUpgradingCluster(now time.Time, began ...string) *upgradingCluster {
-	oc := upgradedCollection(&v2beta2.UpgradeStatus{Digest: newArchive, Total: 3, Namespaces: began, Reason: v2beta2.ReasonUpgradePending})
-	oc.Namespace = "zos"
-	oc.Status.History = []v2beta2.InstalledVersion{{Digest: newArchive, Time: metav1.NewTime(now.Add(-time.Minute))}}
+	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: "zos", Name: "oc"}, Status: v2beta2.OperatorCollectionStatus{
+		Artifact:   &v2beta2.Artifact{Digest: newArchive},
+		Collection: &v2beta2.ImportedCollection{Domain: "example", Name: "files", Version: "2.0.0"},
+		History:    []v2beta2.InstalledVersion{{Digest: newArchive, Time: metav1.NewTime(now.Add(-time.Minute))}},
+		Upgrade:    &v2beta2.UpgradeStatus{Digest: newArchive, Total: 3, Namespaces: began, Reason: v2beta2.ReasonUpgradePending},
+	}}
 	soc := v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "zos", Name: "soc"}, Spec: v2beta2.SubOperatorConfigSpec{OperatorCollection: "oc"},
 	}

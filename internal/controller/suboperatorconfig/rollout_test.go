@@ -13,13 +13,6 @@ import (
 
 const oldArchive, newArchive = "sha256:old", "sha256:new"
 
-func upgradedCollection(upgrade *v2beta2.UpgradeStatus) *v2beta2.OperatorCollection {
-	return &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: "oc"}, Status: v2beta2.OperatorCollectionStatus{
-		Artifact: &v2beta2.Artifact{Digest: newArchive}, Upgrade: upgrade,
-		Collection: &v2beta2.ImportedCollection{Domain: "example", Name: "files", Version: "2.0.0"},
-	}}
-}
-
 func TestAwaitTurn(t *testing.T) {
 	for name, test := range map[string]struct {
 		upgrade         *v2beta2.UpgradeStatus
@@ -33,7 +26,11 @@ func TestAwaitTurn(t *testing.T) {
 		"it is its turn": {&v2beta2.UpgradeStatus{Digest: newArchive, Namespaces: []string{"a", "b"}, Reason: v2beta2.ReasonUpgradePending}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := status.AsError((&Reconciler{}).awaitTurn(context.Background(), &configScope{oc: upgradedCollection(test.upgrade)}, "a"))
+			oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Name: "oc"}, Status: v2beta2.OperatorCollectionStatus{
+				Artifact: &v2beta2.Artifact{Digest: newArchive}, Upgrade: test.upgrade,
+				Collection: &v2beta2.ImportedCollection{Domain: "example", Name: "files", Version: "2.0.0"},
+			}}
+			err := status.AsError((&Reconciler{}).awaitTurn(context.Background(), &configScope{oc: oc}, "a"))
 			if err == nil {
 				if test.reason != "" {
 					t.Error("it may begin")

@@ -41,7 +41,7 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *configScope, err error)
 	}
 	migrating := r.describeMigration(ctx, s, before)
 	err = s.describe(err)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: s.foreseen, BecameReady: metrics.ReadyOf("SubOperatorConfig")}
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", Before: s.foreseen, BecameReady: metrics.BecameReady("SubOperatorConfig")}
 	problem := status.AsError(err)
 	result, err := writer.Write(ctx, s.soc, before, err)
 	if problem != nil && problem.Reason == v2beta2.ReasonUpgradeBlocked {

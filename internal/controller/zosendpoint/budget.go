@@ -9,6 +9,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
@@ -45,5 +46,5 @@ func (r *Reconciler) checkNumber(ctx context.Context, e *v2beta2.ZosEndpoint) er
 			own = i
 		}
 	}
-	return budget.Failure(budget.Budget{Limits: r.Probed, Name: "probed ZosEndpoints", Flag: "--max-probed-endpoints"}.Check(claims, own))
+	return status.BudgetExceeded(budget.Budget{Limits: r.Probed, Name: "probed ZosEndpoints", Flag: "--max-probed-endpoints"}.Check(claims, own))
 }

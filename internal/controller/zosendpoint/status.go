@@ -41,7 +41,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *endpointScope, memory *
 		now.Message = reachable.Message
 	}
 	now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe", BecameReady: metrics.ReadyOf("ZosEndpoint")}
+	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Probe", BecameReady: metrics.BecameReady("ZosEndpoint")}
 	result, err := writer.Write(ctx, e, before, err)
 	if e.ResourceVersion == before.ResourceVersion && !equality.Semantic.DeepEqual(e.Status, before.Status) {
 		memory.due = time.Time{} // The result of the probe was not written.

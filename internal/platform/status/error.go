@@ -133,3 +133,11 @@ func Later(delay, unchanged time.Duration) time.Duration {
 
 // ChangedInterval is how soon an archive whose content changed is downloaded again, to see whether it changed back.
 const ChangedInterval = 10 * time.Minute
+
+// BudgetExceeded gives the error of a budget its reason. Nil remains nil. It is tried again after [ChangedInterval] at the latest.
+func BudgetExceeded(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Waiting(v2beta2.ReasonBudgetExceeded, ChangedInterval, "%w", err)
+}
