@@ -159,7 +159,6 @@ func newArchiveSource(mgr manager.Manager, s options, collections *imports.Colle
 			Dir: filepath.Join(s.storageDir, "uploads"), MaxBytes: s.artifacts.uploadedBytes, MaxBytesPerNamespace: s.artifacts.uploadedBytesPerNamespace,
 		},
 	}
-	collections.Store.Postponed = source.Postponed
 	if s.artifacts.execUploads {
 		if err := addUploadFolder(mgr, s, source); err != nil {
 			return nil, err
@@ -177,6 +176,6 @@ func newUploads(mgr manager.Manager, s options, store *store.Store, source *inta
 	return &upload.Handler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Pushes: source.Pushes, Store: store,
 		MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout, AdministratorsOnly: s.artifacts.administratorsOnly,
-		Elected: mgr.Elected(), Received: source.Received, Folder: source.Folder, PeerToken: intake.PeerToken(source.Collections.Key),
+		Elected: mgr.Elected(), Received: source.Received,
 	}
 }

@@ -72,7 +72,6 @@ var ofCredentials = []mutation{
 		"an upload is stored under an OperatorCollection that was deleted meanwhile", "upload.(*Handler).receive",
 		"if err := h.checkCollection(again, oc); err != nil {", "if err := error(nil); err != nil {",
 	},
-	{"a copy needs no token of a manager", "upload.(*Handler).receivePodCopy", "!hmac.Equal([]byte(token), []byte(h.PeerToken))", "false && !hmac.Equal([]byte(token), []byte(h.PeerToken))"},
 	{"an upload with another digest is stored", "upload.(*Handler).save", `expected != "" && file.Digest != expected`, "false"},
 	{"two uploads in a namespace at once", "upload.(*Handler).reserve", "case h.namespaces[namespace]:", "case false:"},
 	{"a personal credential is used where anybody may name it", "(*runner).takePersonal", "if !isProtected {", "if !isProtected && false {"},

@@ -126,8 +126,6 @@ var _ = Describe("An upload", func() {
 			{"upload too much", request{"PUT", path, token, "", large()}, 413, "larger than"},
 			{"upload too much without saying how much", request{"PUT", path, token, "", io.MultiReader(large())}, 413, "larger than"},
 			{"upload more than the namespace may keep", request{"PUT", path, token, "", bytes.NewReader(make([]byte, fetchMaxBytes/2+1))}, 507, "--max-uploaded-bytes-per-namespace"},
-			{"hand over an archive as another manager, with the token of a user", request{"PUT", "/copies/" + s.name + "/1.0.0/x.tar.gz", token, "", small()}, 401, "token of a manager"},
-			{"hand over an archive as another manager, without a token", request{"PUT", "/copies/" + s.name + "/1.0.0/x.tar.gz", "", "", small()}, 401, "token of a manager"},
 			{"upload another archive than announced", request{"PUT", path, token, DigestOf([]byte("other")), small()}, 400, "digest"},
 			{"announce an unusable digest", request{"PUT", path, token, "md5:x", small()}, 400, "sha256"},
 		} {

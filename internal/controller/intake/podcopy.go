@@ -24,6 +24,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
+// minUploadDelay and maxUploadDelay bound the delay, which doubles, after which an archive that was copied is imported again.
+const minUploadDelay, maxUploadDelay = 5 * time.Second, 5 * time.Minute
+
 // podCopy is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
 type podCopy struct {
 	path       string
@@ -256,7 +259,7 @@ func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive,
 	case archive.Accepted || archive.Replaced == "" || !status.Is(err):
 		return nil, false // It is considered again.
 	case !cause.Stalled && cause.RetryAfter == 0 || status.IsProgress(cause.Reason): // The archive is not at fault.
-		verdict.delay = longerDelay(last.delay)
+		verdict.delay = min(max(2*last.delay, minUploadDelay), maxUploadDelay)
 		verdict.retry = time.Now().Add(verdict.delay)
 		verdict.refuse("the archive %s was copied over what runs, which is unaffected, and cannot be imported yet, which is tried again: %w", cause)
 	default:

@@ -18,24 +18,24 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
-	"github.com/collection-operator/collection-operator/internal/source/fetch"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // copyTo puts an archive into the folder of demo 1.0.0, as if the manager had seen it being written.
-func copyTo(t *testing.T, folder *store.UploadFolder, written time.Time) {
+func copyTo(t *testing.T, a *Source, written time.Time) {
 	t.Helper()
-	putCopy(t, folder, "1.0.0", written)
-}
-
-func putCopy(t *testing.T, folder *store.UploadFolder, version string, written time.Time) {
-	t.Helper()
-	received := filepath.Join(t.TempDir(), "received")
-	if err := os.WriteFile(received, []byte("archive"), 0o600); err != nil {
+	if err := a.Folder.Make("demo", "1.0.0"); err != nil {
 		t.Fatal(err)
 	}
-	if err := folder.Put("demo", version, "demo.tar.gz", written, &fetch.File{Path: received}); err != nil {
+	path := filepath.Join(a.UploadDir, "demo", "1.0.0", "demo.tar.gz")
+	if err := os.WriteFile(path, []byte("archive"), 0o600); err != nil {
 		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, written, written); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{written, written.Add(time.Second)} {
+		a.Folder.Scan(t.Context(), at, func(string) {})
 	}
 }
 
@@ -61,6 +61,7 @@ func copiesOf(t *testing.T) *Source {
 	if err != nil {
 		t.Fatal(err)
 	}
+	folder.Changed = func(context.Context, string, string) {}
 	return &Source{Namespace: "managers", UploadDir: dir, Folder: folder}
 }
 
@@ -83,7 +84,7 @@ func TestWhoTakesCopies(t *testing.T) {
 		"switched off": {"managers", func(_ *v2beta2.OperatorCollection, a *Source) { a.Folder = nil }, false},
 	} {
 		a, oc := copiesOf(t), importedFromFolder(tt.namespace, imported)
-		copyTo(t, a.Folder, time.Now())
+		copyTo(t, a, time.Now())
 		tt.change(oc, a)
 		if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != tt.want {
 			t.Errorf("%s: got %+v", name, copied)
@@ -94,7 +95,7 @@ func TestWhoTakesCopies(t *testing.T) {
 // A refused copy is not considered again before it, the spec or the Secret changes, and the verdict ends with it.
 func TestCopyIsConsideredOnce(t *testing.T) {
 	a, oc, began := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour)), time.Now()
-	copyTo(t, a.Folder, began)
+	copyTo(t, a, began)
 	consider := func(policy imports.VerificationPolicy, err error) (isConsidered bool) {
 		t.Helper()
 		copied := a.newPodCopy(t.Context(), oc, &policy)
@@ -124,7 +125,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	if !consider(imports.VerificationPolicy{Version: "2"}, refusal) {
 		t.Error("another spec may accept it")
 	}
-	copyTo(t, a.Folder, began.Add(time.Minute))
+	copyTo(t, a, began.Add(time.Minute))
 	if a.DescribePodCopy(oc); refusedFor() != "" {
 		t.Errorf("the archive is another one: got %q", refusedFor())
 	}
@@ -136,7 +137,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 // A copy that was accepted, but is not in status, since the write failed, is considered again.
 func TestCopyThatIsNotRecorded(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
-	copyTo(t, a.Folder, time.Now())
+	copyTo(t, a, time.Now())
 	scope := &Archive{Accepted: true, Artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, Replaced: digest.Digest(oc.Status.Artifact.Digest)}
 	for attempt := range 2 {
 		if scope.podCopy = a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); scope.podCopy == nil {
@@ -159,7 +160,7 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 func TestCopiesAndInterval(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
 	oc.Spec.Interval = &metav1.Duration{Duration: time.Minute}
-	copyTo(t, a.Folder, time.Now())
+	copyTo(t, a, time.Now())
 	scope := &Archive{}
 	if file, err := a.checkSource(t.Context(), oc, scope); err != nil || file != nil || scope.check != nil || scope.podCopy != nil {
 		t.Errorf("got %+v, %v, %+v", file, err, scope)
@@ -173,7 +174,7 @@ func TestCopiesAndInterval(t *testing.T) {
 // An upload is not imported for the first time while the folder has another one than was known.
 func TestFindUploadOfChangedFolder(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("tenant", time.Now())
-	copyTo(t, a.Folder, time.Now().Add(-time.Minute))
+	copyTo(t, a, time.Now().Add(-time.Minute))
 	if _, err := a.findUpload(oc); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestCopyDuringImport(t *testing.T) {
 	if refused, _ := a.DecidePodCopy(oc, &Archive{podCopy: &podCopy{written: began}, Accepted: true, Recorded: true, Artifact: oc.Status.Artifact}, nil); refused != nil {
 		t.Fatal(refused)
 	}
-	copyTo(t, a.Folder, began.Add(10*time.Second))
+	copyTo(t, a, began.Add(10*time.Second))
 	if a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}) == nil {
 		t.Error("it is not considered")
 	}
@@ -202,7 +203,7 @@ func TestCopyDuringImport(t *testing.T) {
 // A copy that failed for a reason outside of it is tried again with a growing delay, and what runs goes on meanwhile.
 func TestCopyIsTriedAgain(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("managers", time.Now().Add(-time.Hour))
-	copyTo(t, a.Folder, time.Now())
+	copyTo(t, a, time.Now())
 	policy := &imports.VerificationPolicy{}
 	full := status.Retry(v2beta2.ReasonStorageFull, errors.New("enlarge it"))
 	waiting := status.Waiting(v2beta2.ReasonProgressing, time.Second, "wait for what it replaces")
@@ -226,7 +227,7 @@ func TestCopyIsTriedAgain(t *testing.T) {
 		last.retry = time.Now()
 		a.podCopies.Store(client.ObjectKeyFromObject(oc), last)
 	}
-	copyTo(t, a.Folder, time.Now().Add(time.Minute))
+	copyTo(t, a, time.Now().Add(time.Minute))
 	if wait := a.NextCheck(oc); wait != 0 {
 		t.Errorf("it is another archive: got %s", wait)
 	}
@@ -250,7 +251,7 @@ func TestCopyInTheSecondOfAnImport(t *testing.T) {
 	imported := second.Add(500 * time.Millisecond)
 	for after, want := range map[time.Duration]bool{-time.Millisecond: false, time.Millisecond: true} {
 		a, oc := copiesOf(t), importedFromFolder("managers", second)
-		copyTo(t, a.Folder, imported.Add(after))
+		copyTo(t, a, imported.Add(after))
 		scope := &Archive{Accepted: true, Recorded: true, Installed: imported, Artifact: oc.Status.Artifact}
 		if refused, _ := a.DecidePodCopy(oc, scope, nil); refused != nil {
 			t.Fatal(refused)

@@ -5,7 +5,6 @@ package intake
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -43,8 +42,6 @@ type Source struct {
 	// watches it; nil ignores them.
 	UploadDir string
 	Folder    *store.UploadFolder
-	// HandOver gives the leader what was copied into the pod of this manager. It may be nil.
-	HandOver *HandOver
 	// Pushes has the archives of the upload endpoint.
 	Pushes *store.Pushes
 
@@ -56,8 +53,6 @@ type Source struct {
 	uploads                chan event.GenericEvent
 	blocked                blockedArchives
 	podCopies              podCopyVerdicts
-	// replaced has the last replacedArchive of each OperatorCollection.
-	replaced sync.Map
 }
 
 // Setup prepares a Source for its first reconcile. It returns the limit within which reconciles work, which a download leaves for its
@@ -73,7 +68,6 @@ func (a *Source) Setup() (working *pace.NamespaceLimit, uploads <-chan event.Gen
 func (a *Source) Forget(key client.ObjectKey) {
 	a.checks.Delete(key)
 	a.podCopies.Delete(key)
-	a.replaced.Delete(key)
 	former, _ := a.blocked.keep(key, nil, nil)
 	former.Hold.Release()
 }
@@ -136,6 +130,12 @@ func (a *Source) EnsureArtifact(ctx context.Context, oc *v2beta2.OperatorCollect
 	verified.ETag, verified.LastModified = file.Validators.ETag, file.Validators.LastModified
 	archive.Artifact = verified
 	return nil
+}
+
+// Accept records, before status names an archive, that it is the one that is imported, and what the check of its source said.
+func (a *Source) Accept(oc *v2beta2.OperatorCollection, archive *Archive) {
+	archive.Accepted = true
+	a.checks.record(oc, archive.check)
 }
 
 // isRequested reports whether somebody uploaded an archive to take the place of the imported one. One that was copied does not, if the

@@ -69,7 +69,6 @@ type Peers struct {
 type peer struct {
 	name, url string
 	uid       types.UID
-	leads     bool
 }
 
 // lack has the time since when a peer is known to lack an archive, and when it was asked last.
@@ -101,8 +100,7 @@ func (p *Peers) live(ctx context.Context) ([]peer, error) {
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.Name != p.Pod && isLive(pod, p.listedAt) {
 			address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.Port)))
-			leads := pod.Labels[LeaderLabel] == LeaderLabelValue
-			p.listed = append(p.listed, peer{name: pod.Name, uid: pod.UID, url: p.Scheme + "://" + address, leads: leads})
+			p.listed = append(p.listed, peer{name: pod.Name, uid: pod.UID, url: p.Scheme + "://" + address})
 		}
 	}
 	slices.SortFunc(p.listed, func(a, b peer) int { return cmp.Compare(a.name, b.name) })
@@ -201,29 +199,23 @@ func (p *Peers) record(key copyKey, has bool) time.Time {
 	return last.since
 }
 
-// ask says whether a peer answers, and has an archive.
+// ask says whether a peer answers in time, and has an archive. One that just did not answer is not asked again. If ctx ends before, that
+// says nothing about the peer.
 func (p *Peers) ask(ctx context.Context, of peer, archive digest.Digest) (reached, has bool) {
-	code, _ := p.head(ctx, of, archive, headTimeout)
-	return code != 0, code == http.StatusOK
-}
-
-// head returns the answer of a peer to a question for an archive. The code is 0 if the peer does not answer in time, or just did not. If ctx
-// ends before, that says nothing about the peer.
-func (p *Peers) head(ctx context.Context, of peer, archive digest.Digest, timeout time.Duration) (code int, header http.Header) {
 	if p.isSilent(of.uid) {
-		return 0, nil
+		return false, false
 	}
-	limited, cancel := context.WithTimeout(ctx, timeout)
+	limited, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()
 	answer, err := p.send(limited, http.MethodHead, of, archive)
 	if err == nil {
 		_ = answer.Body.Close() // It is empty.
-		return answer.StatusCode, answer.Header
+		return true, answer.StatusCode == http.StatusOK
 	}
 	if ctx.Err() == nil {
 		p.recordSilence(of.uid)
 	}
-	return 0, nil
+	return false, false
 }
 
 func (p *Peers) isSilent(pod types.UID) bool {

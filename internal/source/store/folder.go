@@ -10,13 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/source/archive"
-	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
 const (
@@ -25,21 +23,8 @@ const (
 	settleTime, maxSettleTime = 500 * time.Millisecond, 5 * time.Second
 	// abandonTime is how long an archive that ends early must not have changed before it counts as complete, so that it is refused.
 	abandonTime = 30 * time.Second
-	// seriesTime is how soon after the last write another one belongs to it.
-	seriesTime = 10 * time.Second
 	// rereadTime is when a directory that could not be read is read again.
 	rereadTime = 10 * time.Second
-)
-
-// ErrOlderUpload: the folder has an archive that was written later.
-var ErrOlderUpload = errors.New("the folder has an archive that was written later")
-
-const (
-	// CopyPrefix begins the paths at which the manager that leads takes archives that clients copied into the pods of others:
-	// /copies/<name>/<version>/<file>.
-	CopyPrefix = "/copies/"
-	// CopyWrittenHeader has the time at which such an archive was written, as in RFC 3339.
-	CopyWrittenHeader = "Collection-Written"
 )
 
 // Upload is the archive in one folder of an [UploadFolder].
@@ -47,8 +32,6 @@ type Upload struct {
 	Name, Version, Path string
 	// Arriving says that it is being written.
 	Arriving bool
-	// Since is when the writes began that follow each other closely, or when the folder was opened.
-	Since time.Time
 	// Written is when its content was written. It is zero if that was before the folder was opened, or is not known: it is the newest one
 	// since another one was removed, or its directory could not be read.
 	Written time.Time
@@ -64,13 +47,10 @@ type UploadFolder struct {
 	Changed func(ctx context.Context, name, version string)
 	Warn    func(error)
 
-	// files is locked while files are read or stored, which may take long, and then mu to know of them.
-	files sync.Mutex
-
 	mu      sync.Mutex
 	folders map[uploadKey]*uploadState
 	// unread are the directories that the last scan could not read, and why. What is known of them stays, and what is found there later
-	// may have been there before. Only scan uses it.
+	// may have been there before. Only Scan uses it.
 	unread map[string]error
 }
 
@@ -109,9 +89,10 @@ func NewUploadFolder(dir string, maxBytes int64) (*UploadFolder, error) {
 	return u, nil
 }
 
-// scan compares the folder with what is known of it, and returns after which delay that must be done again, or zero.
-func (u *UploadFolder) scan(ctx context.Context, watch func(dir string)) (next time.Duration) {
-	now, couldRead := time.Now(), len(u.unread) == 0
+// Scan compares the folder, as it is at a time, with what is known of it, and returns after which delay that must be done again, or zero.
+// It calls watch for each directory before it reads it. Start scans; two scans must not overlap.
+func (u *UploadFolder) Scan(ctx context.Context, now time.Time, watch func(dir string)) (next time.Duration) {
+	couldRead := len(u.unread) == 0
 	incomplete, report := u.update(watch, now)
 	if err := errors.Join(slices.Collect(maps.Values(u.unread))...); err != nil {
 		next = rereadTime
@@ -138,8 +119,6 @@ func (u *UploadFolder) scan(ctx context.Context, watch func(dir string)) (next t
 
 // update records what is in the folder. It returns what arrives, and in which folders archives are gone, or were there before.
 func (u *UploadFolder) update(watch func(dir string), now time.Time) (incomplete map[uploadKey]*uploadState, report []uploadKey) {
-	u.files.Lock()
-	defer u.files.Unlock()
 	unreadBefore := u.unread
 	found, unread := u.look(watch)
 	u.mu.Lock()
@@ -183,27 +162,21 @@ func (f fileIdentity) remainsAfter(newest fileIdentity) bool {
 
 // present is the state of a file that nobody is seen writing.
 func present(key uploadKey, identity fileIdentity, now time.Time) *uploadState {
-	return &uploadState{Upload: Upload{Name: key.name, Version: key.version, Path: identity.path, Since: now}, identity: identity}
+	return &uploadState{Upload: Upload{Name: key.name, Version: key.version, Path: identity.path}, identity: identity}
 }
 
 func arriving(before *uploadState, key uploadKey, identity fileIdentity, now time.Time) *uploadState {
 	state := &uploadState{
-		Upload:   Upload{Name: key.name, Version: key.version, Path: identity.path, Arriving: true, Since: now, Written: now},
+		Upload:   Upload{Name: key.name, Version: key.version, Path: identity.path, Arriving: true, Written: now},
 		identity: identity, quiet: now, settle: settleTime,
 	}
-	if before == nil {
-		return state
-	}
-	if before.Arriving || now.Sub(before.Written) < seriesTime {
-		state.Since = before.Since
-	}
-	if before.truncated {
+	if before != nil && before.truncated {
 		state.settle = min(2*before.settle, maxSettleTime)
 	}
 	return state
 }
 
-// check returns zero if a file that arrives is complete, or else after which delay it may be. Only scan calls it, for one state after
+// check returns zero if a file that arrives is complete, or else after which delay it may be. Only Scan calls it, for one state after
 // the other.
 func (u *UploadFolder) check(state *uploadState, now time.Time) time.Duration {
 	quiet := now.Sub(state.quiet)
@@ -308,20 +281,6 @@ func (u *UploadFolder) Is(upload Upload) bool {
 	return err == nil && state != nil && state.Upload == upload && state.identity == identity
 }
 
-// Complete returns the archives that were written to their end since the folder was opened, sorted by path.
-func (u *UploadFolder) Complete() []Upload {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var complete []Upload
-	for _, state := range u.folders {
-		if !state.Arriving && !state.Written.IsZero() {
-			complete = append(complete, state.Upload)
-		}
-	}
-	slices.SortFunc(complete, func(a, b Upload) int { return strings.Compare(a.Path, b.Path) })
-	return complete
-}
-
 // Make creates the folder for a collection and version, into which clients copy without creating it.
 func (u *UploadFolder) Make(name, version string) error {
 	folder, err := uploadFolder(u.dir, name, version)
@@ -334,53 +293,4 @@ func (u *UploadFolder) Make(name, version string) error {
 		return fmt.Errorf("make upload folder: %w", err)
 	}
 	return nil
-}
-
-// Put moves an archive that was received on the same device, and written elsewhere at a time that is not in the future, into a folder as
-// the file base. file.Path is gone afterwards. If the folder has one that was written later, the error is ErrOlderUpload.
-func (u *UploadFolder) Put(name, version, base string, written time.Time, file *fetch.File) error {
-	if !isUploadName(base) {
-		return fmt.Errorf("store upload: %q cannot be the name of an archive", base)
-	}
-	if err := u.Make(name, version); err != nil {
-		return err
-	}
-	u.files.Lock()
-	defer u.files.Unlock()
-	key, path := uploadKey{name, version}, filepath.Join(u.dir, name, version, base)
-	if state := u.state(key); state != nil && !state.lastWrite().Before(written) {
-		return ErrOlderUpload
-	}
-	err := os.Chtimes(file.Path, written, written)
-	if err == nil {
-		err = moveInto(file.Path, path)
-	}
-	if err != nil {
-		return fmt.Errorf("store upload: %w", err)
-	}
-	identity, err := identify(path)
-	if err != nil {
-		return fmt.Errorf("store upload: %w", err)
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.folders[key] = &uploadState{Upload: Upload{Name: name, Version: version, Path: path, Since: time.Now(), Written: written}, identity: identity}
-	return nil
-}
-
-func (u *UploadFolder) state(key uploadKey) *uploadState {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.folders[key]
-}
-
-// lastWrite is when the file was written, as far as that is known. A clock may have been wrong before the folder was opened.
-func (s *uploadState) lastWrite() time.Time {
-	switch {
-	case !s.Written.IsZero():
-		return s.Written
-	case s.identity.modified.After(s.Since):
-		return s.Since
-	}
-	return s.identity.modified
 }

@@ -11,8 +11,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
 // smallArchive is a tar.gz with one file.
@@ -101,11 +99,8 @@ func TestUploadFolder(t *testing.T) {
 	if changed := next(t, changes); changed != "demo/1.0.0" {
 		t.Errorf("got a change of %s", changed)
 	}
-	if later, err := folder.Latest("demo", "1.0.0"); err != nil || later.Arriving || later.Since.After(later.Written) || time.Since(later.Written) < settleTime {
+	if later, err := folder.Latest("demo", "1.0.0"); err != nil || later.Arriving || time.Since(later.Written) < settleTime {
 		t.Errorf("got %+v, %v", later, err)
-	}
-	if complete := folder.Complete(); len(complete) != 2 || complete[0].Name != "demo" || complete[1].Version != "2.0.0" {
-		t.Errorf("got %+v", complete)
 	}
 
 	if err := os.Remove(path); err != nil {
@@ -116,36 +111,6 @@ func TestUploadFolder(t *testing.T) {
 	}
 	if _, err := folder.Latest("demo", "1.0.0"); !errors.Is(err, ErrNoUpload) {
 		t.Errorf("got %v", err)
-	}
-}
-
-// Writes that follow each other have one beginning, which bounds how long pods wait for their end.
-func TestUploadFolderSeries(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "demo", "1.0.0", "demo.tar.gz")
-	folder := openFolder(t, dir)
-	folder.Changed = func(context.Context, string, string) {}
-	began := time.Now()
-	at := func(after time.Duration, content string) Upload {
-		write(t, path, []byte(content))
-		folder.update(func(string) {}, began.Add(after))
-		is, err := folder.Latest("demo", "1.0.0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		folder.mu.Lock()
-		defer folder.mu.Unlock()
-		folder.folders[uploadKey{"demo", "1.0.0"}].Arriving = false
-		return is
-	}
-	at(0, "1")
-	for i := range 4 {
-		if is := at(time.Duration(i+1)*(seriesTime-time.Second), fmt.Sprint("more", i, "x"[:i%2])); !is.Since.Equal(began) {
-			t.Errorf("write %d: got %s", i, is.Since.Sub(began))
-		}
-	}
-	if is := at(time.Hour, "the next one"); !is.Since.Equal(began.Add(time.Hour)) {
-		t.Errorf("got %s", is.Since.Sub(began))
 	}
 }
 
@@ -218,7 +183,7 @@ func TestUploadFolderUnreadable(t *testing.T) {
 	}
 	write(t, dir, nil) // No directory.
 	for range 2 {
-		if next := folder.scan(t.Context(), func(string) {}); next != rereadTime {
+		if next := folder.Scan(t.Context(), time.Now(), func(string) {}); next != rereadTime {
 			t.Errorf("it is read again after %s", next)
 		}
 	}
@@ -229,7 +194,7 @@ func TestUploadFolderUnreadable(t *testing.T) {
 	if err := errors.Join(os.Remove(dir), os.Rename(aside, dir)); err != nil {
 		t.Fatal(err)
 	}
-	if next := folder.scan(t.Context(), func(string) {}); next != 0 {
+	if next := folder.Scan(t.Context(), time.Now(), func(string) {}); next != 0 {
 		t.Errorf("it is read again after %s", next)
 	}
 	if is := scanned(t, folder, time.Now()); is != before {
@@ -263,60 +228,6 @@ func TestUploadFolderMany(t *testing.T) {
 	write(t, filepath.Join(dir, "zebra", "1.0.0", "zebra.tar.gz"), nil)
 	folder := openFolder(t, dir)
 	if _, err := folder.Latest("zebra", "1.0.0"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestUploadFolderPut(t *testing.T) {
-	dir := t.TempDir()
-	folder := openFolder(t, filepath.Join(dir, "suboperator"))
-	received := func(content string) *fetch.File {
-		write(t, filepath.Join(dir, "received"), []byte(content))
-		return &fetch.File{Path: filepath.Join(dir, "received")}
-	}
-	path := filepath.Join(dir, "suboperator", "demo", "1.0.0", "demo #1.tar.gz")
-	written := time.Now().Add(-time.Minute)
-	if err := folder.Put("demo", "1.0.0", filepath.Base(path), written, received("content")); err != nil {
-		t.Fatal(err)
-	}
-	folder.update(func(string) {}, time.Now())
-	if is, err := folder.Latest("demo", "1.0.0"); err != nil || is.Path != path || is.Arriving || !is.Written.Equal(written) {
-		t.Errorf("got %+v, %v", is, err)
-	}
-	for _, when := range []time.Time{written, written.Add(-time.Hour)} {
-		if err := folder.Put("demo", "1.0.0", "later.tar.gz", when, received("older")); !errors.Is(err, ErrOlderUpload) {
-			t.Errorf("got %v", err)
-		}
-	}
-	if content, err := os.ReadFile(path); err != nil || string(content) != "content" {
-		t.Errorf("got %q, %v", content, err)
-	}
-	for _, names := range [][3]string{{"..", "1", "a.tar.gz"}, {"demo", "..", "a.tar.gz"}, {"demo", "1", "../a.tar.gz"}, {"demo", "1", "a"}, {"demo", "1", ".a.tar.gz"}, {"", "1", "a.tar.gz"}} {
-		if err := folder.Put(names[0], names[1], names[2], time.Now(), received("x")); err == nil {
-			t.Errorf("%q: it was stored", names)
-		}
-	}
-	entries, err := os.ReadDir(filepath.Join(dir, "suboperator", "demo"))
-	if err != nil || len(entries) != 1 {
-		t.Errorf("got %v, %v", entries, err)
-	}
-}
-
-// A file from before the start keeps an older one away, also if a clock was wrong.
-func TestUploadFolderPutOverEarlier(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "suboperator", "demo", "1.0.0", "demo.tar.gz")
-	write(t, path, nil)
-	if err := os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)); err != nil {
-		t.Fatal(err)
-	}
-	folder := openFolder(t, filepath.Join(dir, "suboperator"))
-	write(t, filepath.Join(dir, "received"), nil)
-	received := &fetch.File{Path: filepath.Join(dir, "received")}
-	if err := folder.Put("demo", "1.0.0", "demo.tar.gz", time.Now().Add(-time.Minute), received); !errors.Is(err, ErrOlderUpload) {
-		t.Errorf("got %v", err)
-	}
-	if err := folder.Put("demo", "1.0.0", "demo.tar.gz", time.Now(), received); err != nil {
 		t.Error(err)
 	}
 }

@@ -36,7 +36,7 @@ func (u *UploadFolder) Start(ctx context.Context) error {
 	}
 	for {
 		began := time.Now()
-		next := u.scan(ctx, watch)
+		next := u.Scan(ctx, began, watch)
 		if err != nil && !unwatched {
 			u.Warn(fmt.Errorf("cannot watch the folder of uploads, which is read every second instead: %w", err))
 			unwatched = true

@@ -16,8 +16,7 @@ func URLPath(archive digest.Digest) string {
 }
 
 // Handler serves the store's archives for GET and HEAD, each under its URLPath, and nothing else: no listing, no
-// writing. An archive never changes under its path, so clients may keep it for ever. While it is postponed, a GET request is answered
-// with 503, so that pods ask again, and each answer has a header Retry-After.
+// writing. An archive never changes under its path, so clients may keep it for ever.
 func (s *Store) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ok := strings.CutPrefix(r.URL.Path, urlPrefix)
@@ -41,14 +40,6 @@ func (s *Store) Handler() http.Handler {
 			return
 		}
 		header := w.Header()
-		download := r.Method == http.MethodGet
-		if s.Postponed != nil && s.Postponed(r.Context(), archive, download) {
-			header.Set("Retry-After", "1")
-			if download {
-				http.Error(w, "another archive is being imported in its place", http.StatusServiceUnavailable)
-				return
-			}
-		}
 		header.Set("Content-Type", "application/gzip")
 		header.Set("Cache-Control", "public, max-age=31536000, immutable")
 		header.Set("ETag", `"`+archive.String()+`"`)

@@ -3,7 +3,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -33,9 +32,6 @@ const (
 type Store struct {
 	// MaxBytes limits the archives that are set aside: together with the others they are at most as large. Zero means no limit.
 	MaxBytes int64
-	// Postponed reports whether another archive is being imported in the place of one, for which pods that start should wait. Everywhere
-	// is false if the question is only about this manager. Nil means no.
-	Postponed func(ctx context.Context, archive digest.Digest, everywhere bool) bool
 
 	dir string
 	// putting keeps an archive from being removed as unused while it is put.

@@ -19,9 +19,6 @@ var ErrNoUpload = errors.New("no uploaded archive")
 // maxUploads bounds the files that are looked at in one upload folder.
 const maxUploads = 1000
 
-// maxUploadName is the maximum length of the name of a file, in bytes, on common file systems.
-const maxUploadName = 255
-
 var uploadComponent = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,252}$`)
 
 // LatestUpload finds the newest archive that was uploaded for a collection: the regular file <dir>/<name>/<version>/*.tar.gz
@@ -60,11 +57,6 @@ func uploadFolder(dir, name, version string) (string, error) {
 	return filepath.Join(dir, name, version), nil
 }
 
-// isUploadName reports whether a file in an upload folder is an archive. A name with a slash is none.
-func isUploadName(name string) bool {
-	return strings.HasSuffix(name, suffix) && !strings.HasPrefix(name, ".") && !strings.ContainsAny(name, "/\x00") && len(name) <= maxUploadName
-}
-
 func noUpload(folder string) error {
 	return fmt.Errorf("%w in the manager's folder %s: upload one with kubectl collection push, or set spec.collectionURL", ErrNoUpload, folder)
 }
@@ -90,7 +82,7 @@ func newestArchive(entries []fs.DirEntry) string {
 	var modified time.Time
 	for _, entry := range entries {
 		name := entry.Name()
-		if !entry.Type().IsRegular() || !isUploadName(name) {
+		if !entry.Type().IsRegular() || !strings.HasSuffix(name, suffix) || strings.HasPrefix(name, ".") {
 			continue
 		}
 		info, err := entry.Info()

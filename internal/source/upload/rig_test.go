@@ -41,7 +41,6 @@ type rig struct {
 
 	mutex    sync.Mutex
 	received []string // What Received was told.
-	changed  []string // What Folder.Changed was told.
 }
 
 func newRig(t *testing.T) *rig {
@@ -50,17 +49,10 @@ func newRig(t *testing.T) *rig {
 	r := &rig{server: server, namespace: server.Namespace(t), dir: t.TempDir()}
 	archives, err := store.Open(filepath.Join(r.dir, "store"))
 	apiserver.Must(t, err)
-	folder, err := store.NewUploadFolder(filepath.Join(r.dir, "folder"), maxBytes)
-	apiserver.Must(t, err)
-	folder.Changed = func(_ context.Context, name, version string) {
-		r.mutex.Lock()
-		defer r.mutex.Unlock()
-		r.changed = append(r.changed, name+" "+version)
-	}
 	elected := make(chan struct{})
 	close(elected)
 	r.Handler = &upload.Handler{
-		Client: server.Client, Reader: server.Client, Store: archives, MaxBytes: maxBytes, Elected: elected, Folder: folder, PeerToken: "peer",
+		Client: server.Client, Reader: server.Client, Store: archives, MaxBytes: maxBytes, Elected: elected,
 		Pushes: &store.Pushes{Dir: filepath.Join(r.dir, "pushes")},
 		Received: func(_ context.Context, oc types.NamespacedName, archive digest.Digest) error {
 			r.mutex.Lock()
@@ -172,8 +164,8 @@ func (r *rig) expect(t *testing.T, name string, request request, status int, tex
 // expectNothingStored expects that no upload is there or was reported, and that nothing is left of those that were refused.
 func (r *rig) expectNothingStored(t *testing.T) {
 	t.Helper()
-	if files := r.files(t); len(files)+len(r.received)+len(r.changed) > 0 {
-		t.Errorf("stored %v, reported %v %v", files, r.received, r.changed)
+	if files := r.files(t); len(files)+len(r.received) > 0 {
+		t.Errorf("stored %v, reported %v", files, r.received)
 	}
 }
 
@@ -181,7 +173,7 @@ func (r *rig) expectNothingStored(t *testing.T) {
 func (r *rig) files(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, folder := range []string{"pushes", "folder", "store/tmp"} {
+	for _, folder := range []string{"pushes", "store/tmp"} {
 		root := filepath.Join(r.dir, folder)
 		apiserver.Must(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
 			if os.IsNotExist(err) && path == root {

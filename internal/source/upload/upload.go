@@ -54,9 +54,6 @@ type Handler struct {
 	AdministratorsOnly bool
 	// Elected is closed when this manager is the leader. Others refuse uploads.
 	Elected <-chan struct{}
-	// Folder receives what clients copied into the pods of other managers, which show PeerToken. Nil receives nothing.
-	Folder    *store.UploadFolder
-	PeerToken string
 	// Received records an archive that was stored.
 	Received func(context.Context, types.NamespacedName, digest.Digest) error
 
@@ -68,7 +65,7 @@ type Handler struct {
 // Route serves uploads with a handler and all other paths with another.
 func Route(uploads, others http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, Prefix) || strings.HasPrefix(r.URL.Path, store.CopyPrefix) {
+		if strings.HasPrefix(r.URL.Path, Prefix) {
 			uploads.ServeHTTP(w, r)
 			return
 		}
@@ -91,11 +88,7 @@ func refuse(status int, format string, args ...any) error {
 // ServeHTTP implements [http.Handler]. Who is not authenticated learns nothing.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	receive := h.receive
-	if strings.HasPrefix(r.URL.Path, store.CopyPrefix) {
-		receive = h.receivePodCopy
-	}
-	stored, err := receive(w, r)
+	stored, err := h.receive(w, r)
 	var refused *refusal
 	switch {
 	case err == nil:
