@@ -3,15 +3,15 @@ package main
 // ofReconcilers are faults of reconcilers: of the order of their steps, of what they wait for, and of what status says.
 var ofReconcilers = []mutation{
 	{
-		"Ready stays true in the write that names another archive", "operatorcollection.(*Reconciler).beginInstallation",
+		"Ready stays true in the write that names another archive", "operatorcollection.(*acceptance).beginInstallation",
 		`	status.SetReady(&now.Conditions, oc.Generation, waits, "")
 `,
 		`	_ = waits
 `,
 	},
 	{
-		"Ready stays true while kinds are not served", "operatorcollection.(*Reconciler).beginInstallation",
-		"_ = r.describe(oc, scope, waits)",
+		"Ready stays true while kinds are not served", "operatorcollection.(*acceptance).beginInstallation",
+		"_ = a.status.describe(oc, scope, waits)",
 		"_ = waits",
 	},
 	{
@@ -86,23 +86,23 @@ var ofReconcilers = []mutation{
 		"if err == nil {",
 	},
 	{
-		"any namespace may publish a version of a collection", "operatorcollection.(*Reconciler).checkClaim",
+		"any namespace may publish a version of a collection", "operatorcollection.(*claims).checkClaim",
 		"if crd.Publish(",
 		"if true || crd.Publish(",
 	},
 	{
 		"Imported is true before kinds are served", "operatorcollection.(*Reconciler).reconcile",
-		`		r.awaitServed,
+		`		acceptance.awaitServed,
 `,
 		"",
 	},
 	{
-		"an archive that is refused stays in the store", "operatorcollection.(*Reconciler).removeRefused",
+		"an archive that is refused stays in the store", "operatorcollection.(*acceptance).removeRefused",
 		"if refused {",
 		"if false {",
 	},
 	{
-		"the source brings an old version back", "operatorcollection.(*Reconciler).checkOrder",
+		"the source brings an old version back", "operatorcollection.(*claims).checkOrder",
 		"!is.Version.LessThan(version)",
 		"(true || is.Version.LessThan(version))",
 	},
@@ -112,14 +112,14 @@ var ofReconcilers = []mutation{
 		"false &&",
 	},
 	{
-		"an upgrade that breaks custom resources is accepted", "operatorcollection.(*Reconciler).checkUpgrade",
+		"an upgrade that breaks custom resources is accepted", "operatorcollection.(*upgrades).checkUpgrade",
 		"if !upgradecheck.AcceptsBreaking(oc) {",
 		"if false {",
 	},
 	{
-		"OperatorCollections are not counted", "operatorcollection.(*Reconciler).checkNumber",
-		"return status.BudgetExceeded(r.Budgets.collections().Check(claims, indexOf(all, oc)))",
-		`_ = status.BudgetExceeded(r.Budgets.collections().Check(claims, indexOf(all, oc)))
+		"OperatorCollections are not counted", "operatorcollection.(*acceptance).checkNumber",
+		"return status.BudgetExceeded(a.Budgets.collections().Check(claims, indexOf(all, oc)))",
+		`_ = status.BudgetExceeded(a.Budgets.collections().Check(claims, indexOf(all, oc)))
 	return nil`,
 	},
 	{

@@ -10,15 +10,14 @@ import (
 	"sync"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/metrics"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
 // Budgets limit what OperatorCollections use. What is imported stays, whatever the limits are.
@@ -79,27 +78,6 @@ func wantedNeeds(oc *v2beta2.OperatorCollection, scope *importScope) collectionN
 	return needs
 }
 
-// checkNumber refuses an OperatorCollection of which there are too many, before anything is fetched for it.
-func (r *Reconciler) checkNumber(ctx context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
-	if oc.Status.Artifact != nil {
-		return nil
-	}
-	imports, err := r.Imports.List(ctx)
-	if err != nil {
-		return err
-	}
-	all := oldestFirst(imports, oc)
-	claims := make([]budget.Claim, len(all))
-	for i := range all {
-		one := budget.Items{string(all[i].UID): 1}
-		claims[i] = budget.Claim{Namespace: all[i].Namespace, Wanted: one}
-		if all[i].Status.Artifact != nil {
-			claims[i].Held = one
-		}
-	}
-	return status.BudgetExceeded(r.Budgets.collections().Check(claims, indexOf(all, oc)))
-}
-
 // oldestFirst sorts OperatorCollections by age. Own replaces the copy of the same object, or is added.
 func oldestFirst(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) []*v2beta2.OperatorCollection {
 	sorted := []*v2beta2.OperatorCollection{own}
@@ -119,39 +97,6 @@ func oldestFirst(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollecti
 
 func indexOf(all []*v2beta2.OperatorCollection, own *v2beta2.OperatorCollection) int {
 	return slices.IndexFunc(all, func(oc *v2beta2.OperatorCollection) bool { return oc.UID == own.UID })
-}
-
-// checkNeeds refuses a collection that does not fit into the budgets, before its CRDs are planned, which takes long if it has many.
-// [Reconciler.acceptWithinBudgets] decides.
-func (r *Reconciler) checkNeeds(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	wants := wantedNeeds(oc, scope)
-	if importedNeeds(oc).equal(wants) {
-		return nil
-	}
-	all, err := r.Imports.List(ctx)
-	if err != nil {
-		return err
-	}
-	return r.Budgets.check(oldestFirst(all, oc), oc, wants)
-}
-
-// acceptWithinBudgets accepts the archive if the budgets allow what it needs.
-func (r *Reconciler) acceptWithinBudgets(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	wants := wantedNeeds(oc, scope)
-	if importedNeeds(oc).equal(wants) {
-		return r.acceptArtifact(ctx, oc, scope)
-	}
-	r.Budgets.accepting.Lock()
-	defer r.Budgets.accepting.Unlock()
-	all, err := r.Imports.List(ctx)
-	if err != nil {
-		return err
-	}
-	if err := status.Join(r.Budgets.checkVersions(scope), r.Budgets.check(oldestFirst(all, oc), oc, wants)); err != nil {
-		return err
-	}
-	scope.historyRoom = r.Budgets.historyRoom(all, oc, scope.Artifact)
-	return r.acceptArtifact(ctx, oc, scope)
 }
 
 // check remembers what the OperatorCollection wants if it has to wait for it.
@@ -192,6 +137,45 @@ func (b *Budgets) checkVersions(scope *importScope) error {
 	return nil
 }
 
+// historyRoom returns how many bytes the archives that are only in the history of an OperatorCollection may have: what imported
+// archives, and the histories of the other OperatorCollections, leave of the budgets. It is nil without a budget.
+func (b *Budgets) historyRoom(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, accepted *v2beta2.Artifact) *int64 {
+	namespace, total := budget.Items{accepted.Digest: accepted.Size}, budget.Items{accepted.Digest: accepted.Size}
+	for i := range all {
+		oc := &all[i]
+		if oc.UID == own.UID {
+			continue
+		}
+		uses := importedNeeds(oc).archives
+		if uses == nil {
+			uses = budget.Items{}
+		}
+		for _, entry := range oc.Status.History {
+			uses[entry.Digest] = entry.Size
+		}
+		maps.Copy(total, uses)
+		if oc.Namespace == own.Namespace {
+			maps.Copy(namespace, uses)
+		}
+	}
+	inNamespace, inTotal := leftOf(b.StoredBytes.PerNamespace, namespace), leftOf(b.StoredBytes.Total, total)
+	if inNamespace == nil || inTotal != nil && *inTotal < *inNamespace {
+		return inTotal
+	}
+	return inNamespace
+}
+
+// leftOf returns what items leave of a limit, or nil if there is none.
+func leftOf(limit int64, items budget.Items) *int64 {
+	if limit <= 0 {
+		return nil
+	}
+	for _, size := range items {
+		limit -= size
+	}
+	return &limit
+}
+
 // settle forgets what an OperatorCollection waits for, unless err says that it still does.
 func (b *Budgets) settle(key client.ObjectKey, err error) {
 	var failed *status.Error
@@ -200,26 +184,61 @@ func (b *Budgets) settle(key client.ObjectKey, err error) {
 	}
 }
 
-// ofDeleted maps an OperatorCollection that is gone to those that wait for what it has used.
-func (r *Reconciler) ofDeleted(ctx context.Context, _ client.Object) []reconcile.Request {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range list.Items {
-		for _, condition := range list.Items[i].Status.Conditions {
-			if condition.Type == v2beta2.ConditionReady && condition.Reason == v2beta2.ReasonBudgetExceeded {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-			}
+// Measure returns how much is used of the budgets of OperatorCollections, and of that of probed ZosEndpoints, from the cache.
+func (b *Budgets) Measure(ctx context.Context, reader client.Reader, probed budget.Limits) ([]metrics.Budget, error) {
+	ocs, endpoints := &v2beta2.OperatorCollectionList{}, &v2beta2.ZosEndpointList{}
+	for _, list := range []client.ObjectList{ocs, endpoints} {
+		if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
-	return requests
+	collections, kinds := newUse("collections", b.Collections), newUse("kinds", b.Kinds)
+	bytes, probes := newUse("stored_bytes", b.StoredBytes), newUse("probed_endpoints", probed)
+	for i := range ocs.Items {
+		oc := &ocs.Items[i]
+		if oc.Status.Artifact == nil {
+			continue
+		}
+		needs := importedNeeds(oc)
+		collections.add(oc.Namespace, budget.Items{string(oc.UID): 1})
+		kinds.add(oc.Namespace, needs.kinds)
+		bytes.add(oc.Namespace, needs.archives)
+	}
+	for i := range endpoints.Items {
+		if e := &endpoints.Items[i]; e.Spec.EndpointType != v2beta2.EndpointLocal && endpoint.IsProbed(e) {
+			probes.add(e.Namespace, budget.Items{string(e.UID): 1})
+		}
+	}
+	return []metrics.Budget{collections.sum(), kinds.sum(), bytes.sum(), probes.sum()}, nil
 }
 
-// onlyDeletions accepts the event that an object is gone.
-var onlyDeletions = predicate.Funcs{
-	CreateFunc:  func(event.CreateEvent) bool { return false },
-	UpdateFunc:  func(event.UpdateEvent) bool { return false },
-	GenericFunc: func(event.GenericEvent) bool { return false },
+// use is what is used of a budget. What several objects share counts once, as in [budget.Budget].
+type use struct {
+	name   string
+	limits budget.Limits
+	total  budget.Items
+	each   map[string]budget.Items
+}
+
+func newUse(name string, limits budget.Limits) *use {
+	return &use{name: name, limits: limits, total: budget.Items{}, each: map[string]budget.Items{}}
+}
+
+func (u *use) add(namespace string, items budget.Items) {
+	if u.each[namespace] == nil {
+		u.each[namespace] = budget.Items{}
+	}
+	for name, amount := range items {
+		u.each[namespace][name], u.total[name] = amount, amount
+	}
+}
+
+func (u *use) sum() metrics.Budget {
+	sum := metrics.Budget{
+		Name: u.name, Used: u.total.Sum(), Limit: u.limits.Total, NamespaceLimit: u.limits.PerNamespace, PerNamespace: map[string]int64{},
+	}
+	for namespace, items := range u.each {
+		sum.PerNamespace[namespace] = items.Sum()
+	}
+	return sum
 }

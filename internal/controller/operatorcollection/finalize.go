@@ -87,6 +87,37 @@ func (f *collectionFinalizer) releaseInstances(ctx context.Context, oc *v2beta2.
 	return status.Waiting(v2beta2.ReasonFinalizingInstances, deletionPoll(oc), "deletion waits for the finalizer playbooks of %s", instances.Describe(items))
 }
 
+// awaitSuccession keeps an OperatorCollection with its operators as long as others keep the collection that waits in its place from
+// taking it over. It reports whether one waits: then the custom resources stay, whatever the deletion policy says.
+func (f *collectionFinalizer) awaitSuccession(ctx context.Context, oc *v2beta2.OperatorCollection) (bool, error) {
+	id := f.Collections.RecordedID(oc)
+	successor, err := replacement.WaitingSuccessor(ctx, f.Reader, oc.Namespace, id)
+	if err != nil {
+		return false, err
+	}
+	if successor == nil {
+		return false, replacement.AwaitInterrupted(ctx, f.Reader, oc, id)
+	}
+	crds, err := (&instances.Finder{Reader: f.Reader}).CRDs(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	all := &v2beta2.OperatorCollectionList{}
+	if err := f.Reader.List(ctx, all); err != nil {
+		return false, fmt.Errorf("listing OperatorCollections: %w", err)
+	}
+	var holders []string
+	for i := range crds {
+		holders = append(holders, replacement.OtherHolders(&crds[i], all.Items, func(other *v2beta2.OperatorCollection) bool { return other.DeletionTimestamp != nil })...)
+	}
+	if len(holders) > 0 {
+		return true, status.Waiting(v2beta2.ReasonReplaced, intervals.Poll,
+			"the deletion waits until OperatorCollection %q can take over the custom resources: delete OperatorCollection %s, too",
+			successor.Name, replacement.DescribeHolders(holders, oc.Namespace, all.Items))
+	}
+	return true, nil
+}
+
 // maxDeletionPoll limits the delay that deletionPoll returns.
 const maxDeletionPoll = 5 * time.Minute
 
@@ -157,22 +188,6 @@ func (f *collectionFinalizer) checkOperator(ctx context.Context, oc *v2beta2.Ope
 	return status.Waiting(v2beta2.ReasonInstancesExist, deletionPoll(oc),
 		"Deployment %q does not exist, so no finalizer playbook can run for %s: set spec.deletionPolicy to %s and import the collection again, or remove them without a run with kubectl collection abandon KIND/NAME",
 		deployment, instances.Describe(items), v2beta2.DeletionOrphan)
-}
-
-// installedNamespaces are the namespaces where the collection is installed for a SubOperatorConfig. One that was restored without status
-// may be installed in all namespaces that it maps.
-func installedNamespaces(oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) []string {
-	var namespaces []string
-	for _, installation := range soc.Status.Installations {
-		namespaces = append(namespaces, installation.Namespace)
-	}
-	if oc.Status.Collection == nil {
-		for _, mapped := range soc.Spec.Mapping {
-			namespaces = append(namespaces, mapped.Namespace)
-		}
-	}
-	slices.Sort(namespaces)
-	return slices.Compact(namespaces)
 }
 
 func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *v2beta2.OperatorCollection) error {
@@ -291,4 +306,20 @@ func (f *collectionFinalizer) removeArtifact(ctx context.Context, oc *v2beta2.Op
 		errs = append(errs, f.Collections.SetAsideUnlessUsed(ctx, f.Reader, oc, archive))
 	}
 	return errors.Join(errs...)
+}
+
+// installedNamespaces are the namespaces where the collection is installed for a SubOperatorConfig. One that was restored without status
+// may be installed in all namespaces that it maps.
+func installedNamespaces(oc *v2beta2.OperatorCollection, soc *v2beta2.SubOperatorConfig) []string {
+	var namespaces []string
+	for _, installation := range soc.Status.Installations {
+		namespaces = append(namespaces, installation.Namespace)
+	}
+	if oc.Status.Collection == nil {
+		for _, mapped := range soc.Spec.Mapping {
+			namespaces = append(namespaces, mapped.Namespace)
+		}
+	}
+	slices.Sort(namespaces)
+	return slices.Compact(namespaces)
 }

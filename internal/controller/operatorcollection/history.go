@@ -2,7 +2,6 @@ package operatorcollection
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/platform/budget"
 )
 
 const (
@@ -29,8 +27,8 @@ var (
 
 // recordVersion adds the accepted archive to status.history, unless it is the newest entry already. It is called before status names
 // the archive.
-func (f *importScope) recordVersion(oc *v2beta2.OperatorCollection) {
-	accepted, history := f.Artifact, oc.Status.History
+func (s *importScope) recordVersion(oc *v2beta2.OperatorCollection) {
+	accepted, history := s.Artifact, oc.Status.History
 	if len(history) > 0 && history[0].Digest == accepted.Digest {
 		return
 	}
@@ -38,11 +36,11 @@ func (f *importScope) recordVersion(oc *v2beta2.OperatorCollection) {
 		history[0].Outcome = v2beta2.VersionReplaced
 	}
 	entry := v2beta2.InstalledVersion{
-		Version: f.collection.Version.String(), Digest: accepted.Digest, Size: accepted.Size,
+		Version: s.collection.Version.String(), Digest: accepted.Digest, Size: accepted.Size,
 		Time: metav1.Now().Rfc3339Copy(), By: authorOf(oc, accepted), Outcome: v2beta2.VersionInstalling,
 	}
 	history = slices.Insert(history, 0, entry)
-	oc.Status.History = withinRoom(history[:min(len(history), maxHistory)], f.historyRoom)
+	oc.Status.History = withinRoom(history[:min(len(history), maxHistory)], s.historyRoom)
 }
 
 // withinRoom leaves out the oldest entries whose archives do not fit into a number of bytes beside that of the newest. Nil means no limit.
@@ -61,45 +59,6 @@ func withinRoom(history []v2beta2.InstalledVersion, room *int64) []v2beta2.Insta
 		}
 	}
 	return history
-}
-
-// historyRoom returns how many bytes the archives that are only in the history of an OperatorCollection may have: what imported
-// archives, and the histories of the other OperatorCollections, leave of the budgets. It is nil without a budget.
-func (b *Budgets) historyRoom(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, accepted *v2beta2.Artifact) *int64 {
-	namespace, total := budget.Items{accepted.Digest: accepted.Size}, budget.Items{accepted.Digest: accepted.Size}
-	for i := range all {
-		oc := &all[i]
-		if oc.UID == own.UID {
-			continue
-		}
-		uses := importedNeeds(oc).archives
-		if uses == nil {
-			uses = budget.Items{}
-		}
-		for _, entry := range oc.Status.History {
-			uses[entry.Digest] = entry.Size
-		}
-		maps.Copy(total, uses)
-		if oc.Namespace == own.Namespace {
-			maps.Copy(namespace, uses)
-		}
-	}
-	inNamespace, inTotal := leftOf(b.StoredBytes.PerNamespace, namespace), leftOf(b.StoredBytes.Total, total)
-	if inNamespace == nil || inTotal != nil && *inTotal < *inNamespace {
-		return inTotal
-	}
-	return inNamespace
-}
-
-// leftOf returns what items leave of a limit, or nil if there is none.
-func leftOf(limit int64, items budget.Items) *int64 {
-	if limit <= 0 {
-		return nil
-	}
-	for _, size := range items {
-		limit -= size
-	}
-	return &limit
 }
 
 // settleVersion records that the imported version is installed everywhere.

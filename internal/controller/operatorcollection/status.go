@@ -9,37 +9,59 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
+	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/controller/metrics"
 	"github.com/collection-operator/collection-operator/internal/controller/upgradecheck"
+	"github.com/collection-operator/collection-operator/internal/install/rollout"
+	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
+// statusWriter writes the status of OperatorCollections.
+type statusWriter struct {
+	Client       client.Client
+	Recorder     events.EventRecorder
+	Imports      *imports.Index
+	Source       *intake.Source
+	Publications *imports.Publications
+}
+
 // patchStatus writes the status that follows from the scope and the error of the last step. It is the only place that turns
 // errors into conditions.
-func (r *Reconciler) patchStatus(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, err error) (ctrl.Result, error) {
+func (w *statusWriter) patchStatus(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, err error) (ctrl.Result, error) {
 	if oc.DeletionTimestamp != nil && err == nil {
 		return ctrl.Result{}, nil // The finalizer is removed, and so is the object.
 	}
 	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
-	err = r.describe(oc, scope, err)
-	writer := status.Writer{Client: r.Client, Recorder: r.Recorder, Action: "Reconcile", BecameReady: metrics.BecameReady("OperatorCollection")}
+	err = w.describe(oc, scope, err)
+	writer := status.Writer{Client: w.Client, Recorder: w.Recorder, Action: "Reconcile", BecameReady: metrics.BecameReady("OperatorCollection")}
 	result, err := writer.Write(ctx, oc, before, err)
-	r.Imports.Wrote(oc)
+	w.Imports.Wrote(oc)
 	if err == nil && result.RequeueAfter == 0 {
-		result.RequeueAfter = r.Source.NextCheck(oc)
+		result.RequeueAfter = w.Source.NextCheck(oc)
 	}
 	return scope.atLeast(result, err)
 }
 
+// retryUntilNextCheck makes an error that only a change of the spec could resolve into one that a later check may resolve.
+func retryUntilNextCheck(oc *v2beta2.OperatorCollection, err error) error {
+	if s := status.AsError(err); s != nil && s.Stalled && oc.Spec.Interval != nil {
+		return &status.Error{Reason: s.Reason, RetryAfter: pace.Jitter(oc.Spec.Interval.Duration), Err: s.Err}
+	}
+	return err
+}
+
 // describe sets the status. It returns the error of the last step, or else the reason why the version is not installed.
-func (r *Reconciler) describe(oc *v2beta2.OperatorCollection, scope *importScope, err error) error {
+func (w *statusWriter) describe(oc *v2beta2.OperatorCollection, scope *importScope, err error) error {
 	generation := oc.Generation
 	now := &oc.Status
 	now.ObservedGeneration = generation
@@ -50,9 +72,9 @@ func (r *Reconciler) describe(oc *v2beta2.OperatorCollection, scope *importScope
 			oc.Status.Replaces = imports.ReplacedReference(scope.collection)
 		}
 		scope.describeUpgrade(oc)
-		r.describeImport(oc, scope, err)
-		r.Source.DescribePodCopy(oc)
-		r.Publications.Describe(oc)
+		w.describeImport(oc, scope, err)
+		w.Source.DescribePodCopy(oc)
+		w.Publications.Describe(oc)
 	}
 	if err == nil {
 		err = scope.notUpgraded(oc)
@@ -69,23 +91,23 @@ func (r *Reconciler) describe(oc *v2beta2.OperatorCollection, scope *importScope
 }
 
 // describeCollection records the accepted archive and its content.
-func (f *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
-	if !f.Accepted {
+func (s *importScope) describeCollection(oc *v2beta2.OperatorCollection) {
+	if !s.Accepted {
 		return
 	}
-	c := f.collection
-	f.keepUpgradeWarnings(oc)
-	f.recordVersion(oc)
-	oc.Status.Artifact = f.Artifact
+	c := s.collection
+	s.keepUpgradeWarnings(oc)
+	s.recordVersion(oc)
+	oc.Status.Artifact = s.Artifact
 	oc.Status.Collection = &v2beta2.ImportedCollection{
 		Domain: c.Domain, Name: c.Name, Version: c.Version.String(),
 		APIVersion: imports.GroupOf(oc, c) + "/" + c.APIVersion(), Kinds: kinds(c),
 	}
 	oc.Status.Replaces = imports.ReplacedReference(c)
-	if f.UploadPath != "" {
-		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: f.UploadPath}
+	if s.UploadPath != "" {
+		oc.Status.Config = &v2beta2.CollectionConfigStatus{CollectionPath: s.UploadPath}
 	}
-	oc.Status.Warnings = warnings(oc, f)
+	oc.Status.Warnings = warnings(oc, s)
 	status.SetCondition(&oc.Status.Conditions, v2beta2.ConditionConformant, oc.Generation, conformance(c), "no rule is broken")
 }
 
@@ -100,7 +122,7 @@ func conformance(c *model.Collection) error {
 }
 
 // describeImport sets Imported and, where the steps got that far, the state of each SubOperatorConfig.
-func (r *Reconciler) describeImport(oc *v2beta2.OperatorCollection, scope *importScope, err error) {
+func (w *statusWriter) describeImport(oc *v2beta2.OperatorCollection, scope *importScope, err error) {
 	now := &oc.Status
 	if scope.imported {
 		status.SetCondition(&now.Conditions, v2beta2.ConditionImported, oc.Generation, nil,
@@ -116,6 +138,34 @@ func (r *Reconciler) describeImport(oc *v2beta2.OperatorCollection, scope *impor
 		now.SubOperatorConfigMappingStatus = append(now.SubOperatorConfigMappingStatus,
 			v2beta2.MappingStatus{Name: soc.Name, Phase: soc.Status.Phase, Message: soc.Status.Message})
 	}
+}
+
+// describeUpgrade sets status.upgrade while the version is not in all namespaces.
+func (s *importScope) describeUpgrade(oc *v2beta2.OperatorCollection) {
+	if s.upgrade == nil {
+		return
+	}
+	oc.Status.Upgrade = nil
+	if s.upgrade.Over {
+		return
+	}
+	reason := v2beta2.ReasonUpgradePending
+	if s.upgrade.Stopped {
+		reason = v2beta2.ReasonUpgradeStopped
+	}
+	oc.Status.Upgrade = &v2beta2.UpgradeStatus{
+		Digest: oc.Status.Artifact.Digest, Total: int32(s.upgrade.Total), Upgraded: int32(s.upgrade.Upgraded),
+		Namespaces: s.upgrade.Began, Reason: reason, Message: status.Message(s.upgrade.Message),
+	}
+}
+
+// notUpgraded returns the reason why the version is not installed everywhere, or nil. During an upgrade of several namespaces it says
+// how far that is.
+func (s *importScope) notUpgraded(oc *v2beta2.OperatorCollection) error {
+	if upgrade := oc.Status.Upgrade; upgrade != nil && upgrade.Total > 1 {
+		return status.Waiting(upgrade.Reason, status.Watched, "%s", rollout.ProgressOf(oc))
+	}
+	return notInstalled(s.configs, oc.Status.Artifact.Digest)
 }
 
 // notInstalled is nil when every SubOperatorConfig is Ready for its own present spec, and for the archive with this digest.
@@ -167,42 +217,29 @@ func readyCollection(status *v2beta2.OperatorCollectionStatus) string {
 	return fmt.Sprintf("version %s is imported and installed", status.Collection.Version)
 }
 
-func kinds(c *model.Collection) []string {
-	var names []string
-	for _, resource := range c.Resources {
-		names = append(names, resource.Kind)
+// blocked returns why custom resources block the upgrade of the OperatorCollection, or of a namespace, or nil.
+func (s *importScope) blocked(err error) error {
+	if blocked := upgradecheck.UpgradeBlock(err); blocked != nil || s == nil {
+		return blocked
 	}
-	slices.Sort(names)
-	return names
+	for _, soc := range s.configs {
+		if condition := meta.FindStatusCondition(soc.Status.Conditions, v2beta2.ConditionUpgradeBlocked); condition != nil {
+			return fmt.Errorf("SubOperatorConfig %q: %s", soc.Name, condition.Message)
+		}
+	}
+	return nil
 }
 
-func warnings(oc *v2beta2.OperatorCollection, f *importScope) []string {
-	c := f.collection
-	var texts []string
-	if failure := f.CheckFailure(); failure != "" {
-		texts = append(texts, "the source check failed, and will be tried again: "+failure)
+// atLeast reconciles again when the upgrade is decided again, also after an error that would not be retried.
+func (s *importScope) atLeast(result ctrl.Result, err error) (ctrl.Result, error) {
+	if s == nil || s.upgrade == nil || s.upgrade.Again == 0 {
+		return result, err
 	}
-	texts = append(texts, f.unreplaced...)
-	for _, lacking := range f.replicas.Reported {
-		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
+	if err != nil && !errors.Is(err, reconcile.TerminalError(nil)) {
+		return result, err
 	}
-	if f.upload != "" && !imports.IsImported(oc, f.upload) && imports.PinnedVersion(oc) == "" {
-		texts = append(texts, fmt.Sprintf("the archive with the digest %s, which was uploaded, is not on the manager's volume: upload it again", f.upload))
+	if result.RequeueAfter == 0 || result.RequeueAfter > s.upgrade.Again {
+		result.RequeueAfter = s.upgrade.Again
 	}
-	if oc.Spec.CollectionURLToken != "" {
-		texts = append(texts, "spec.collectionURLToken can be read by everyone who may read this object: use spec.credentialsSecret")
-	}
-	texts = append(texts, f.upgradeWarnings...)
-	if rewriting := crdplan.Rewritten(f.definitions); rewriting != "" {
-		texts = append(texts, rewriting)
-	}
-	findings := c.Problems.Findings()
-	for i, problem := range findings {
-		if i == upgradecheck.MaxWarnings {
-			texts = append(texts, fmt.Sprintf("%d more warnings", len(findings)-upgradecheck.MaxWarnings))
-			break
-		}
-		texts = append(texts, problem.String())
-	}
-	return texts
+	return result, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
 
 const (
@@ -26,8 +27,16 @@ const (
 	copiesInterval = 10 * time.Second
 )
 
+// replicas knows which other managers lack the archive of an OperatorCollection.
+type replicas struct {
+	Client client.Client
+	Peers  *replica.Peers
+	// changed has OperatorCollections whose archive another manager lacks, or has again.
+	changed chan event.GenericEvent
+}
+
 // checkReplicas asks the other managers for the archive.
-func (r *Reconciler) checkReplicas(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+func (r *replicas) checkReplicas(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	scope.alreadyImported = oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.Artifact.Digest &&
 		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
 	var err error
@@ -37,7 +46,7 @@ func (r *Reconciler) checkReplicas(ctx context.Context, oc *v2beta2.OperatorColl
 
 // awaitReplicas waits until the other managers have copied the archive that status names now. An archive that was imported
 // already remains so if one of them loses it.
-func (r *Reconciler) awaitReplicas(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
+func (r *replicas) awaitReplicas(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
 	if len(scope.replicas.Awaited) > 0 && !scope.alreadyImported {
 		return status.Waiting(v2beta2.ReasonReplicating, copyInterval,
 			"waiting until every manager has a copy of the archive: %s", strings.Join(scope.replicas.Awaited, ", "))
@@ -47,7 +56,7 @@ func (r *Reconciler) awaitReplicas(_ context.Context, _ *v2beta2.OperatorCollect
 }
 
 // watchReplicas triggers a reconcile of each OperatorCollection whose archive another manager lacks now, or has again.
-func (r *Reconciler) watchReplicas(ctx context.Context) error {
+func (r *replicas) watchReplicas(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("replicas")
 	lacking := map[types.NamespacedName]string{}
 	for r.Peers != nil {
@@ -74,7 +83,7 @@ func (r *Reconciler) watchReplicas(ctx context.Context) error {
 }
 
 // listMissing says who lacks the archive of which OperatorCollection.
-func (r *Reconciler) listMissing(ctx context.Context) (map[types.NamespacedName]string, error) {
+func (r *replicas) listMissing(ctx context.Context) (map[types.NamespacedName]string, error) {
 	list := &v2beta2.OperatorCollectionList{}
 	if err := r.Client.List(ctx, list); err != nil {
 		return nil, err
@@ -96,10 +105,10 @@ func (r *Reconciler) listMissing(ctx context.Context) (map[types.NamespacedName]
 	return lacking, nil
 }
 
-func (r *Reconciler) reportReplicas(ctx context.Context, name types.NamespacedName) {
+func (r *replicas) reportReplicas(ctx context.Context, name types.NamespacedName) {
 	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	select {
-	case r.replicas <- event.GenericEvent{Object: oc}:
+	case r.changed <- event.GenericEvent{Object: oc}:
 	case <-ctx.Done():
 	}
 }

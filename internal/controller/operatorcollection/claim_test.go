@@ -48,7 +48,7 @@ func TestCheckOrder(t *testing.T) {
 				Archive:    intake.Archive{Artifact: &v2beta2.Artifact{Digest: test.digest, SourceHash: test.source}},
 				collection: &model.Collection{Domain: test.domain, Name: test.name, Version: semver.MustParse(test.version)},
 			}
-			err := (&Reconciler{Collections: &imports.CollectionCache{}}).checkOrder(t.Context(), following(time.Hour), scope)
+			err := (&claims{Collections: &imports.CollectionCache{}}).checkOrder(t.Context(), following(time.Hour), scope)
 			if f := status.AsError(err); (f != nil) != test.refused || f != nil && (f.Reason != v2beta2.ReasonArtifactChanged || !strings.Contains(f.Error(), test.version)) {
 				t.Errorf("got %v, want refused: %t", err, test.refused)
 			}
@@ -56,7 +56,7 @@ func TestCheckOrder(t *testing.T) {
 	}
 	first := following(time.Hour)
 	first.Status = v2beta2.OperatorCollectionStatus{}
-	if err := (&Reconciler{Collections: &imports.CollectionCache{}}).checkOrder(t.Context(), first, &importScope{}); err != nil {
+	if err := (&claims{Collections: &imports.CollectionCache{}}).checkOrder(t.Context(), first, &importScope{}); err != nil {
 		t.Errorf("the first archive is refused: %v", err)
 	}
 }

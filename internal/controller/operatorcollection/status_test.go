@@ -1,14 +1,16 @@
 package operatorcollection
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
@@ -55,32 +57,33 @@ func TestNotInstalled(t *testing.T) {
 	}
 }
 
-func TestUntouchedDefault(t *testing.T) {
-	now := metav1.Now()
+func TestConformance(t *testing.T) {
+	problem := func(severity findings.Severity) findings.Problem {
+		return findings.Problem{File: "operator-config.yml", Message: "odd", Severity: severity}
+	}
 	for name, test := range map[string]struct {
-		change func(*v2beta2.SubOperatorConfig)
-		want   bool
+		problems findings.Problems
+		want     string
 	}{
-		"as it was made":           {func(*v2beta2.SubOperatorConfig) {}, true},
-		"changed and changed back": {func(soc *v2beta2.SubOperatorConfig) { soc.Generation = 3 }, true},
-		"changed and restored": {func(soc *v2beta2.SubOperatorConfig) {
-			soc.Spec.Mapping = append(soc.Spec.Mapping, v2beta2.NamespaceMapping{Namespace: "other"})
-		}, false},
-		"no namespace": {func(soc *v2beta2.SubOperatorConfig) { soc.Spec.Mapping = nil }, false},
-		"no endpoints": {func(soc *v2beta2.SubOperatorConfig) {
-			soc.Spec.Mapping[0].ZosEndpoints = &[]v2beta2.EndpointMapping{}
-		}, false},
-		"another method": {func(soc *v2beta2.SubOperatorConfig) { soc.Spec.Install = v2beta2.InstallDirect }, false},
-		"a user's own":   {func(soc *v2beta2.SubOperatorConfig) { soc.Annotations = nil }, false},
-		"on its way out": {func(soc *v2beta2.SubOperatorConfig) { soc.DeletionTimestamp = &now }, false},
+		"nothing":      {},
+		"a hint":       {problems: findings.Problems{problem(findings.SeverityInfo)}},
+		"a warning":    {findings.Problems{problem(findings.SeverityWarning)}, "operator-config.yml: warning: odd"},
+		"errors first": {findings.Problems{problem(findings.SeverityWarning), problem(findings.SeverityError)}, "operator-config.yml: odd\noperator-config.yml: warning: odd"},
+		"many": {slices.Repeat(findings.Problems{problem(findings.SeverityError)}, 30),
+			strings.Repeat("operator-config.yml: odd\n", 9) + "and 21 more"},
 	} {
-		soc := &v2beta2.SubOperatorConfig{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "oc-soc", Generation: 1, Annotations: map[string]string{v2beta2.AnnotationDefault: "true"}},
-			Spec:       defaultSpec(client.ObjectKey{Namespace: "ns", Name: "oc"}),
-		}
-		test.change(soc)
-		if got := untouchedDefault(soc); got != test.want {
-			t.Errorf("%s: got %v", name, got)
-		}
+		t.Run(name, func(t *testing.T) {
+			c := &model.Collection{Problems: test.problems}
+			err := conformance(c)
+			if test.want == "" {
+				if err != nil || len(warnings(&v2beta2.OperatorCollection{}, &importScope{collection: c})) > 0 {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if f := status.AsError(err); f == nil || f.Reason != v2beta2.ReasonRulesBroken || f.Error() != test.want {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
 	}
 }
