@@ -52,7 +52,7 @@ var ofCredentials = []mutation{
 		"if !credential.Is(secret) {", "if secret == nil {",
 	},
 	{
-		"an unlabelled Secret is sent to the server of an archive", "intake.(*Source).credentials",
+		"an unlabelled Secret is sent to the server of an archive", "intake.(*downloads).credentials",
 		"if !credential.Is(secret) {", "if secret == nil {",
 	},
 	{

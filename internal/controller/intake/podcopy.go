@@ -11,7 +11,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -27,13 +26,16 @@ import (
 // minUploadDelay and maxUploadDelay bound the delay, which doubles, after which an archive that was copied is imported again.
 const minUploadDelay, maxUploadDelay = 5 * time.Second, 5 * time.Minute
 
-// podCopy is a complete archive in the upload folder, for a spec and a Secret that it is verified with.
-type podCopy struct {
-	path       string
-	written    time.Time
-	generation int64
-	secret     types.UID
-	version    string
+// copiedArchives are those in the upload folder of the manager's pod.
+type copiedArchives struct {
+	Client      client.Client
+	Collections *imports.CollectionCache
+	Fetcher     *fetch.Fetcher
+	Namespace   string
+	UploadDir   string
+	Folder      *store.UploadFolder
+	uploads     chan<- event.GenericEvent
+	verdicts    *podCopyVerdicts
 }
 
 // podCopyVerdict is what became of the podCopy that was considered last.
@@ -59,6 +61,11 @@ func (v podCopyVerdict) wait() time.Duration {
 	return max(time.Until(v.retry), time.Second)
 }
 
+// refuse gives the cause a text around the path and itself.
+func (v *podCopyVerdict) refuse(format string, cause *status.Error) {
+	v.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(format, v.path, cause.Err)}
+}
+
 // podCopyVerdicts has the last podCopyVerdict of each OperatorCollection in memory: an archive that was copied before the manager started is
 // not considered again.
 type podCopyVerdicts struct{ sync.Map }
@@ -77,9 +84,9 @@ func uploadFolderOf(oc *v2beta2.OperatorCollection) (name, version string, ok bo
 
 // takesPodCopies reports whether copying an archive over the imported one asks for its import: copying needs exec in the manager's
 // namespace, so it decides about OperatorCollections of that namespace alone. Others share the folders, and keep what they have.
-func (a *Source) takesPodCopies(oc *v2beta2.OperatorCollection) bool {
+func (c *copiedArchives) takesPodCopies(oc *v2beta2.OperatorCollection) bool {
 	name, version, ok := uploadFolderOf(oc)
-	if !ok || a.Folder == nil || oc.Namespace != a.Namespace || oc.Status.Artifact == nil || oc.Status.Config == nil || oc.DeletionTimestamp != nil {
+	if !ok || c.Folder == nil || oc.Namespace != c.Namespace || oc.Status.Artifact == nil || oc.Status.Config == nil || oc.DeletionTimestamp != nil {
 		return false
 	}
 	// Another manager may keep its archives in another directory.
@@ -87,21 +94,21 @@ func (a *Source) takesPodCopies(oc *v2beta2.OperatorCollection) bool {
 	return filepath.Base(folder) == version && filepath.Base(filepath.Dir(folder)) == name
 }
 
-// FolderChanged triggers the reconciles of OperatorCollections that wait for an archive in a folder, or take copies.
-func (a *Source) FolderChanged(ctx context.Context, name, version string) {
+// folderChanged triggers the reconciles of OperatorCollections that wait for an archive in a folder, or take copies.
+func (c *copiedArchives) folderChanged(ctx context.Context, name, version string) {
 	list := &v2beta2.OperatorCollectionList{}
 	labels := client.MatchingLabels{render.LabelName: name, render.LabelVersion: version}
-	if err := a.Client.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Client.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).WithName("uploads").Error(err, "cannot list the OperatorCollections that an archive in the upload folder is for")
 		return
 	}
 	for i := range list.Items {
 		oc := &list.Items[i]
-		if _, _, ok := uploadFolderOf(oc); !ok || oc.Status.Artifact != nil && !a.takesPodCopies(oc) {
+		if _, _, ok := uploadFolderOf(oc); !ok || oc.Status.Artifact != nil && !c.takesPodCopies(oc) {
 			continue
 		}
 		select {
-		case a.uploads <- event.GenericEvent{Object: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: oc.Namespace, Name: oc.Name}}}:
+		case c.uploads <- event.GenericEvent{Object: &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: oc.Namespace, Name: oc.Name}}}:
 		default: // It is imported with the next reconcile.
 		}
 	}
@@ -109,35 +116,35 @@ func (a *Source) FolderChanged(ctx context.Context, name, version string) {
 
 // newPodCopy returns the complete archive that was copied over the imported one, or nil. One that was considered already, for the same spec and
 // Secret, is not returned again before it is due.
-func (a *Source) newPodCopy(ctx context.Context, oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy) *podCopy {
-	if !a.takesPodCopies(oc) {
+func (c *copiedArchives) newPodCopy(ctx context.Context, oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy) *podCopy {
+	if !c.takesPodCopies(oc) {
 		return nil
 	}
 	name, version, _ := uploadFolderOf(oc)
 	// It may have been imported from the pod of another manager.
-	if err := a.Folder.Make(name, version); err != nil {
+	if err := c.Folder.Make(name, version); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "clients cannot copy archives into the manager's pod until there is a folder for them; what is imported is unaffected")
 	}
-	upload, awaited := a.awaitedPodCopy(oc)
+	upload, awaited := c.awaitedPodCopy(oc)
 	if !awaited || upload.Arriving {
 		return nil
 	}
 	archive := podCopy{path: upload.Path, written: upload.Written, generation: oc.Generation, secret: policy.Secret, version: policy.Version}
-	if last := a.podCopies.last(oc); last.podCopy == archive && !last.isDue() {
+	if last := c.verdicts.last(oc); last.podCopy == archive && !last.isDue() {
 		return nil
 	}
 	return &archive
 }
 
 // awaitedPodCopy returns the archive that is copied, or was copied after the imported one.
-func (a *Source) awaitedPodCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool) {
+func (c *copiedArchives) awaitedPodCopy(oc *v2beta2.OperatorCollection) (store.Upload, bool) {
 	name, version, _ := uploadFolderOf(oc)
-	upload, err := a.Folder.Latest(name, version)
+	upload, err := c.Folder.Latest(name, version)
 	if err != nil || upload.Arriving {
 		return upload, err == nil
 	}
 	since := time.Time{}
-	if last := a.podCopies.last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
+	if last := c.verdicts.last(oc); last.digest != "" && imports.IsImported(oc, last.digest) {
 		since = last.written // While an archive was imported, another one may have been copied.
 	} else if len(oc.Status.History) > 0 {
 		since = oc.Status.History[0].Time.Time
@@ -146,11 +153,11 @@ func (a *Source) awaitedPodCopy(oc *v2beta2.OperatorCollection) (store.Upload, b
 }
 
 // stagePodCopy copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
-func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
+func (c *copiedArchives) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if PushedDigest(oc) != "" {
 		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
 	}
-	upload, err := a.findUpload(oc)
+	upload, err := c.findUpload(oc)
 	switch f := status.AsError(err); {
 	case f != nil && status.IsProgress(f.Reason):
 		archive.dropPodCopy() // FolderChanged follows.
@@ -158,8 +165,8 @@ func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) 
 	case f != nil:
 		return nil, err
 	}
-	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
-	isWhole := upload.Written.Equal(archive.podCopy.written) && a.Folder.Is(upload)
+	file, err := c.Collections.Store.Stage(upload.Path, c.Fetcher.MaxBytes)
+	isWhole := upload.Written.Equal(archive.podCopy.written) && c.Folder.Is(upload)
 	switch {
 	case !isWhole && file == nil:
 		archive.dropPodCopy()
@@ -170,7 +177,7 @@ func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) 
 	case err != nil:
 		return nil, fetchFailure(err)
 	case imports.IsImported(oc, file.Digest):
-		a.podCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{podCopy: *archive.podCopy, digest: file.Digest})
+		c.verdicts.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{podCopy: *archive.podCopy, digest: file.Digest})
 		archive.dropPodCopy()
 		return nil, file.Remove()
 	}
@@ -179,12 +186,12 @@ func (a *Source) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) 
 }
 
 // stageUpload copies the archive in the upload folder.
-func (a *Source) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
-	upload, err := a.findUpload(oc)
+func (c *copiedArchives) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
+	upload, err := c.findUpload(oc)
 	if err != nil {
 		return nil, err
 	}
-	file, err := a.Collections.Store.Stage(upload.Path, a.Fetcher.MaxBytes)
+	file, err := c.Collections.Store.Stage(upload.Path, c.Fetcher.MaxBytes)
 	if err != nil {
 		return nil, fetchFailure(err)
 	}
@@ -193,16 +200,16 @@ func (a *Source) stageUpload(oc *v2beta2.OperatorCollection, archive *Archive) (
 }
 
 // findUpload returns the complete archive that was copied into the manager's pod.
-func (a *Source) findUpload(oc *v2beta2.OperatorCollection) (store.Upload, error) {
+func (c *copiedArchives) findUpload(oc *v2beta2.OperatorCollection) (store.Upload, error) {
 	name, version, ok := uploadFolderOf(oc)
 	if !ok {
 		return store.Upload{}, status.Stalled(v2beta2.ReasonInvalidURL, errors.New(
 			"spec.collectionURL is not set: set it, or upload the archive with kubectl collection push"))
 	}
-	if a.Folder == nil {
-		return store.Upload{}, a.ignoredUpload(name, version)
+	if c.Folder == nil {
+		return store.Upload{}, c.ignoredUpload(name, version)
 	}
-	upload, err := a.Folder.Latest(name, version)
+	upload, err := c.Folder.Latest(name, version)
 	switch {
 	case errors.Is(err, store.ErrNoUpload):
 		return upload, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched, "%w", err)
@@ -211,11 +218,11 @@ func (a *Source) findUpload(oc *v2beta2.OperatorCollection) (store.Upload, error
 	case upload.Arriving:
 		return upload, awaitUpload(name, version)
 	}
-	newest, err := store.LatestUpload(a.UploadDir, name, version)
+	newest, err := store.LatestUpload(c.UploadDir, name, version)
 	switch {
 	case err != nil && !errors.Is(err, store.ErrNoUpload):
 		return upload, status.Retry(v2beta2.ReasonStorageFailed, err)
-	case err != nil || newest != upload.Path || !a.Folder.Is(upload): // It changed a moment ago. FolderChanged follows.
+	case err != nil || newest != upload.Path || !c.Folder.Is(upload): // It changed a moment ago. FolderChanged follows.
 		return upload, awaitUpload(name, version)
 	}
 	return upload, nil
@@ -226,8 +233,8 @@ func awaitUpload(name, version string) error {
 }
 
 // ignoredUpload says that no archive was uploaded, since those that are copied into the manager's pod do not count.
-func (a *Source) ignoredUpload(name, version string) error {
-	switch _, err := store.LatestUpload(a.UploadDir, name, version); {
+func (c *copiedArchives) ignoredUpload(name, version string) error {
+	switch _, err := store.LatestUpload(c.UploadDir, name, version); {
 	case errors.Is(err, store.ErrNoUpload):
 		return status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
 			"no uploaded archive: upload one with kubectl collection push, or set spec.collectionURL")
@@ -238,18 +245,18 @@ func (a *Source) ignoredUpload(name, version string) error {
 		"the archive in the manager's folder for %s %s is ignored, since the manager was started with --allow-exec-uploads=false: upload it with kubectl collection push", name, version)
 }
 
-// DecidePodCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
+// decide remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
 // the place of the imported one, or nil, and whether that differs from what was returned for the same file before.
-func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) (refused *status.Error, isNews bool) {
+func (c *copiedArchives) decide(oc *v2beta2.OperatorCollection, archive *Archive, err error) (refused *status.Error, isNews bool) {
 	if archive.podCopy == nil {
 		if archive.Recorded && !archive.Installed.IsZero() { // What was copied before does not count. The times in status.history have no fractions.
-			a.podCopies.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{
+			c.verdicts.Store(client.ObjectKeyFromObject(oc), podCopyVerdict{
 				podCopy: podCopy{written: archive.Installed}, digest: digest.Digest(archive.Artifact.Digest),
 			})
 		}
 		return nil, false
 	}
-	verdict, last, cause := podCopyVerdict{podCopy: *archive.podCopy}, a.podCopies.last(oc), status.AsError(err)
+	verdict, last, cause := podCopyVerdict{podCopy: *archive.podCopy}, c.verdicts.last(oc), status.AsError(err)
 	if last.podCopy != *archive.podCopy {
 		last = podCopyVerdict{}
 	}
@@ -265,33 +272,28 @@ func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive,
 	default:
 		verdict.refuse("the archive %s differs from what runs, which is unaffected, and is not imported; correct this and copy it again, or remove it: %w", cause)
 	}
-	a.podCopies.Store(client.ObjectKeyFromObject(oc), verdict)
+	c.verdicts.Store(client.ObjectKeyFromObject(oc), verdict)
 	isNews = verdict.refused != nil && (last.refused == nil || last.refused.Error() != verdict.refused.Error())
 	return verdict.refused, isNews
 }
 
-// refuse gives the cause a text around the path and itself.
-func (v *podCopyVerdict) refuse(format string, cause *status.Error) {
-	v.refused = &status.Error{Reason: cause.Reason, Err: fmt.Errorf(format, v.path, cause.Err)}
-}
-
 // refusedPodCopy returns the verdict about the archive in the upload folder if it does not take the place of the imported one. Else it is
 // the zero value.
-func (a *Source) refusedPodCopy(oc *v2beta2.OperatorCollection) podCopyVerdict {
-	last := a.podCopies.last(oc)
-	if last.refused == nil || !a.takesPodCopies(oc) {
+func (c *copiedArchives) refusedPodCopy(oc *v2beta2.OperatorCollection) podCopyVerdict {
+	last := c.verdicts.last(oc)
+	if last.refused == nil || !c.takesPodCopies(oc) {
 		return podCopyVerdict{}
 	}
 	name, version, _ := uploadFolderOf(oc)
-	if upload, err := a.Folder.Latest(name, version); err == nil && upload.Written.Equal(last.written) {
+	if upload, err := c.Folder.Latest(name, version); err == nil && upload.Written.Equal(last.written) {
 		return last
 	}
 	return podCopyVerdict{}
 }
 
-// DescribePodCopy sets UploadRefused while the archive that was refused is in the upload folder.
-func (a *Source) DescribePodCopy(oc *v2beta2.OperatorCollection) {
-	refused := a.refusedPodCopy(oc).refused
+// describe sets UploadRefused while the archive that was refused is in the upload folder.
+func (c *copiedArchives) describe(oc *v2beta2.OperatorCollection) {
+	refused := c.refusedPodCopy(oc).refused
 	if refused == nil {
 		meta.RemoveStatusCondition(&oc.Status.Conditions, v2beta2.ConditionUploadRefused)
 		return

@@ -86,7 +86,7 @@ func TestWhoTakesCopies(t *testing.T) {
 		a, oc := copiesOf(t), importedFromFolder(tt.namespace, imported)
 		copyTo(t, a, time.Now())
 		tt.change(oc, a)
-		if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != tt.want {
+		if copied := a.copied().newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != tt.want {
 			t.Errorf("%s: got %+v", name, copied)
 		}
 	}
@@ -98,7 +98,7 @@ func TestCopyIsConsideredOnce(t *testing.T) {
 	copyTo(t, a, began)
 	consider := func(policy imports.VerificationPolicy, err error) (isConsidered bool) {
 		t.Helper()
-		copied := a.newPodCopy(t.Context(), oc, &policy)
+		copied := a.copied().newPodCopy(t.Context(), oc, &policy)
 		_, _ = a.DecidePodCopy(oc, &Archive{podCopy: copied, Replaced: digest.Digest(oc.Status.Artifact.Digest)}, err)
 		a.DescribePodCopy(oc)
 		return copied != nil
@@ -140,7 +140,7 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 	copyTo(t, a, time.Now())
 	scope := &Archive{Accepted: true, Artifact: &v2beta2.Artifact{Digest: digest.FromString("next").String()}, Replaced: digest.Digest(oc.Status.Artifact.Digest)}
 	for attempt := range 2 {
-		if scope.podCopy = a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); scope.podCopy == nil {
+		if scope.podCopy = a.copied().newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); scope.podCopy == nil {
 			t.Fatalf("attempt %d: it is not considered", attempt)
 		}
 		if refused, _ := a.DecidePodCopy(oc, scope, errors.New("conflict")); refused != nil {
@@ -151,7 +151,7 @@ func TestCopyThatIsNotRecorded(t *testing.T) {
 	if refused, _ := a.DecidePodCopy(oc, scope, nil); refused != nil {
 		t.Error(refused)
 	}
-	if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil {
+	if copied := a.copied().newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil {
 		t.Errorf("got %+v", copied)
 	}
 }
@@ -175,14 +175,14 @@ func TestCopiesAndInterval(t *testing.T) {
 func TestFindUploadOfChangedFolder(t *testing.T) {
 	a, oc := copiesOf(t), importedFromFolder("tenant", time.Now())
 	copyTo(t, a, time.Now().Add(-time.Minute))
-	if _, err := a.findUpload(oc); err != nil {
+	if _, err := a.copied().findUpload(oc); err != nil {
 		t.Fatal(err)
 	}
 	later := filepath.Join(a.UploadDir, "demo", "1.0.0", "later.tar.gz")
 	if err := os.WriteFile(later, []byte("archive"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if upload, err := a.findUpload(oc); err == nil || status.AsError(err).Reason != v2beta2.ReasonArchiveNotUploaded {
+	if upload, err := a.copied().findUpload(oc); err == nil || status.AsError(err).Reason != v2beta2.ReasonArchiveNotUploaded {
 		t.Errorf("got %+v, %v", upload, err)
 	}
 }
@@ -195,7 +195,7 @@ func TestCopyDuringImport(t *testing.T) {
 		t.Fatal(refused)
 	}
 	copyTo(t, a, began.Add(10*time.Second))
-	if a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}) == nil {
+	if a.copied().newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}) == nil {
 		t.Error("it is not considered")
 	}
 }
@@ -209,7 +209,7 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	waiting := status.Waiting(v2beta2.ReasonProgressing, time.Second, "wait for what it replaces")
 	for attempt, failure := range []error{full, full, waiting} {
 		delay := minUploadDelay << attempt
-		copied := a.newPodCopy(t.Context(), oc, policy)
+		copied := a.copied().newPodCopy(t.Context(), oc, policy)
 		if copied == nil {
 			t.Fatal("it is not considered")
 		}
@@ -217,7 +217,7 @@ func TestCopyIsTriedAgain(t *testing.T) {
 		if refused == nil || refused.Reason != status.AsError(failure).Reason || !strings.Contains(refused.Error(), "tried again: "+failure.Error()) {
 			t.Errorf("got %v", refused)
 		}
-		if early := a.newPodCopy(t.Context(), oc, policy); early != nil {
+		if early := a.copied().newPodCopy(t.Context(), oc, policy); early != nil {
 			t.Errorf("too early: got %+v", early)
 		}
 		if wait := a.NextCheck(oc); wait > delay || wait < delay-minUploadDelay/2 {
@@ -260,7 +260,7 @@ func TestCopyInTheSecondOfAnImport(t *testing.T) {
 		if refused, _ := a.DecidePodCopy(oc, scope, nil); refused != nil { // It remains imported.
 			t.Fatal(refused)
 		}
-		if copied := a.newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != want {
+		if copied := a.copied().newPodCopy(t.Context(), oc, &imports.VerificationPolicy{}); copied != nil != want {
 			t.Errorf("%s: got %+v", after, copied)
 		}
 	}

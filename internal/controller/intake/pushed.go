@@ -19,7 +19,18 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/store"
 )
+
+// pushedArchives are those that the upload endpoint received.
+type pushedArchives struct {
+	Client      client.Client
+	Reader      client.Reader
+	Collections *imports.CollectionCache
+	Pushes      *store.Pushes
+	Fetcher     *fetch.Fetcher
+	uploads     chan<- event.GenericEvent
+}
 
 // maxWaitingUploads bounds the uploads that wait for the controller. Further ones are imported with the next reconcile.
 const maxWaitingUploads = 1024
@@ -28,15 +39,15 @@ const maxWaitingUploads = 1024
 // have an earlier upload, from when it was the leader before.
 const annotationUpload = "zoscb.ibm.com/uploaded-digest"
 
-// Received records an archive that the upload endpoint received, and triggers its import.
-func (a *Source) Received(ctx context.Context, name types.NamespacedName, archive digest.Digest) error {
+// received records an archive that the upload endpoint received, and triggers its import.
+func (p *pushedArchives) received(ctx context.Context, name types.NamespacedName, archive digest.Digest) error {
 	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotationUpload, archive)
-	if err := a.Client.Patch(ctx, oc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldOwner)); err != nil {
+	if err := p.Client.Patch(ctx, oc, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("recording the upload for OperatorCollection %q in namespace %q: %w", name.Name, name.Namespace, err)
 	}
 	select {
-	case a.uploads <- event.GenericEvent{Object: oc}: // The annotation may not have changed.
+	case p.uploads <- event.GenericEvent{Object: oc}: // The annotation may not have changed.
 	default:
 	}
 	return nil
@@ -46,16 +57,16 @@ func (a *Source) Received(ctx context.Context, name types.NamespacedName, archiv
 // is recorded when it was stored.
 const uploadGrace = time.Hour
 
-// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more, and those that were uploaded before others
+// removeUnused removes the archives of OperatorCollections that do not exist any more, and those that were uploaded before others
 // or are imported: another manager may have been the leader meanwhile.
-func (a *Source) RemoveUnusedUploads(ctx context.Context) error {
-	names, err := a.Pushes.List()
+func (p *pushedArchives) removeUnused(ctx context.Context) error {
+	names, err := p.Pushes.List()
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	// An OperatorCollection exists before its first upload, so those of the names are in this list.
 	list := &v2beta2.OperatorCollectionList{}
-	if err := a.Reader.List(ctx, list); err != nil {
+	if err := p.Reader.List(ctx, list); err != nil {
 		return fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	awaited := map[types.NamespacedName]digest.Digest{}
@@ -70,9 +81,9 @@ func (a *Source) RemoveUnusedUploads(ctx context.Context) error {
 	var errs []error
 	for _, name := range names {
 		if pushed, exists := awaited[name]; exists {
-			errs = append(errs, a.Pushes.RemoveFormer(name.Namespace, name.Name, pushed, time.Now().Add(-uploadGrace)))
+			errs = append(errs, p.Pushes.RemoveFormer(name.Namespace, name.Name, pushed, time.Now().Add(-uploadGrace)))
 		} else {
-			errs = append(errs, a.Pushes.Remove(name.Namespace, name.Name))
+			errs = append(errs, p.Pushes.Remove(name.Namespace, name.Name))
 		}
 	}
 	return errors.Join(errs...)
@@ -89,42 +100,30 @@ func PushedDigest(oc *v2beta2.OperatorCollection) digest.Digest {
 
 // isPushed reports whether the upload endpoint received an archive that is not the imported one. Who uploaded it may change
 // the spec, so it replaces the imported one like a change of the spec.
-func (a *Source) isPushed(oc *v2beta2.OperatorCollection) (bool, error) {
+func (p *pushedArchives) isPushed(oc *v2beta2.OperatorCollection) (bool, error) {
 	pushed := PushedDigest(oc)
 	if pushed == "" || imports.IsImported(oc, pushed) {
 		return false, nil
 	}
-	path, err := a.Pushes.Find(oc.Namespace, oc.Name, pushed)
+	path, err := p.Pushes.Find(oc.Namespace, oc.Name, pushed)
 	if err != nil {
 		return false, status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	return path != "", nil
 }
 
-// upload copies the archive that was uploaded: by the endpoint, or else into the folder of the collection's name and version.
-func (a *Source) upload(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
-	pushed := PushedDigest(oc)
-	switch {
-	case archive.podCopy != nil:
-		return a.stagePodCopy(oc, archive)
-	case pushed != "":
-		return a.stagePushed(oc, pushed)
-	}
-	return a.stageUpload(oc, archive)
-}
-
-func (a *Source) stagePushed(oc *v2beta2.OperatorCollection, pushed digest.Digest) (*fetch.File, error) {
-	path, err := a.Pushes.Find(oc.Namespace, oc.Name, pushed)
+func (p *pushedArchives) stagePushed(oc *v2beta2.OperatorCollection, pushed digest.Digest) (*fetch.File, error) {
+	path, err := p.Pushes.Find(oc.Namespace, oc.Name, pushed)
 	if err != nil {
 		return nil, status.Retry(v2beta2.ReasonStorageFailed, err)
 	}
 	var file *fetch.File
 	switch {
 	case path != "":
-		file, err = a.Collections.Store.Stage(path, a.Fetcher.MaxBytes)
-	case (imports.IsImported(oc, pushed) || imports.InHistory(oc, pushed)) && a.Collections.Store.Has(pushed):
+		file, err = p.Collections.Store.Stage(path, p.Fetcher.MaxBytes)
+	case (imports.IsImported(oc, pushed) || imports.InHistory(oc, pushed)) && p.Collections.Store.Has(pushed):
 		// It is one that this OperatorCollection has or had, and the spec has changed.
-		file, err = a.stageStored(pushed)
+		file, err = p.stageStored(pushed)
 	default:
 		return nil, status.Waiting(v2beta2.ReasonArchiveNotUploaded, status.Watched,
 			"no uploaded archive: the one with the digest %s, which was uploaded, is not on the manager's volume: upload it again with kubectl collection push",
@@ -140,8 +139,8 @@ func (a *Source) stagePushed(oc *v2beta2.OperatorCollection, pushed digest.Diges
 	return file, nil
 }
 
-func (a *Source) stageStored(archive digest.Digest) (*fetch.File, error) {
-	store := a.Collections.Store
+func (p *pushedArchives) stageStored(archive digest.Digest) (*fetch.File, error) {
+	store := p.Collections.Store
 	content, size, err := store.Open(archive)
 	if err != nil {
 		return nil, err
@@ -150,7 +149,7 @@ func (a *Source) stageStored(archive digest.Digest) (*fetch.File, error) {
 	var staged *fetch.File
 	err = store.WithRoom(size, func() (err error) {
 		if _, err = content.Seek(0, io.SeekStart); err == nil {
-			staged, err = fetch.Save(content, a.Fetcher.MaxBytes, store.TempDir())
+			staged, err = fetch.Save(content, p.Fetcher.MaxBytes, store.TempDir())
 		}
 		return err
 	})

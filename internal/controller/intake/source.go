@@ -4,17 +4,15 @@ package intake
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
-	"github.com/collection-operator/collection-operator/internal/controller/metrics"
-	"github.com/collection-operator/collection-operator/internal/install/credential"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
@@ -76,15 +74,15 @@ func (a *Source) Forget(key client.ObjectKey) {
 // says now. An archive that the store holds is not downloaded again for the same spec; if it must be, its content may not
 // have changed.
 func (a *Source) EnsureArtifact(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) error {
-	policy, err := a.verificationPolicy(ctx, oc)
+	policy, err := a.verifier().verificationPolicy(ctx, oc)
 	if err != nil {
 		return err
 	}
-	if err := a.restore(ctx, oc); err != nil {
+	if err := a.downloads().restore(ctx, oc); err != nil {
 		return err
 	}
 	fetchArchive := a.fetchArchive
-	stored, unverified := a.verifyStored(oc, policy)
+	stored, unverified := a.verifier().verifyStored(oc, policy)
 	archive.Artifact = stored
 	requested, err := a.isRequested(ctx, oc, policy, archive, stored != nil || unverified != nil)
 	if err != nil {
@@ -94,7 +92,7 @@ func (a *Source) EnsureArtifact(ctx context.Context, oc *v2beta2.OperatorCollect
 		return unverified
 	}
 	if archive.Artifact == nil && !requested {
-		if archive.Artifact = a.verifyBlocked(oc, policy); archive.Artifact != nil {
+		if archive.Artifact = a.verifier().verifyBlocked(oc, policy); archive.Artifact != nil {
 			archive.Hold = a.Collections.Store.Hold(digest.Digest(archive.Artifact.Digest))
 			return nil
 		}
@@ -118,7 +116,7 @@ func (a *Source) EnsureArtifact(ctx context.Context, oc *v2beta2.OperatorCollect
 	if known := a.Collections.Imported(oc); known.IsOf(oc) && file.Digest != digest.Digest(known.Artifact.Digest) && oc.Spec.Interval == nil && !requested {
 		return changedArtifact(oc, known.Artifact.Digest, file.Digest)
 	}
-	verified, err := a.verifyFile(oc, policy, file)
+	verified, err := a.verifier().verifyFile(oc, policy, file)
 	if err != nil {
 		return err
 	}
@@ -141,10 +139,10 @@ func (a *Source) Accept(oc *v2beta2.OperatorCollection, archive *Archive) {
 // isRequested reports whether somebody uploaded an archive to take the place of the imported one. One that was copied does not, if the
 // spec asks for another archive anyway: then the imported one is not current.
 func (a *Source) isRequested(ctx context.Context, oc *v2beta2.OperatorCollection, policy *imports.VerificationPolicy, archive *Archive, isCurrent bool) (bool, error) {
-	if pushed, err := a.isPushed(oc); pushed || err != nil || !isCurrent {
+	if pushed, err := a.pushed().isPushed(oc); pushed || err != nil || !isCurrent {
 		return pushed, err
 	}
-	copied := a.newPodCopy(ctx, oc, policy)
+	copied := a.copied().newPodCopy(ctx, oc, policy)
 	if copied != nil {
 		archive.podCopy, archive.Replaced = copied, digest.Digest(oc.Status.Artifact.Digest)
 	}
@@ -160,73 +158,102 @@ func changedArtifact(oc *v2beta2.OperatorCollection, from string, to digest.Dige
 		"the archive's content changed from %s to %s though the spec did not: %s", from, to, accept)
 }
 
-// fetchArchive downloads the archive, or takes it from the upload folder if the spec has no URL. The file is nil if the server
-// still has the one that archive.validators are of.
+// fetchArchive downloads the archive, or takes the one that was uploaded if the spec has no URL: by the endpoint, or else into the folder of
+// the collection's name and version. The file is nil if the server still has the one that archive.validators are of.
 func (a *Source) fetchArchive(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
-	if oc.Spec.CollectionURL == "" {
-		return a.upload(oc, archive)
+	pushed := PushedDigest(oc)
+	switch {
+	case oc.Spec.CollectionURL != "":
+		return a.downloads().fetch(ctx, oc, archive.validators)
+	case archive.podCopy != nil:
+		return a.copied().stagePodCopy(oc, archive)
+	case pushed != "":
+		return a.pushed().stagePushed(oc, pushed)
 	}
-	credentials, err := a.credentials(ctx, oc)
-	if err != nil {
-		return nil, err
-	}
-	file, err := a.download(ctx, oc, fetch.Request{URL: oc.Spec.CollectionURL, Credentials: credentials, Known: archive.validators})
-	if errors.Is(err, fetch.ErrNotModified) {
+	return a.copied().stageUpload(oc, archive)
+}
+
+// checkSource checks, once per spec.interval, whether the source has another archive than the one that is installed, and
+// returns that one, else nil. A failed check is a warning: the installed archive remains valid.
+func (a *Source) checkSource(ctx context.Context, oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
+	if pushed := PushedDigest(oc); oc.Spec.Interval == nil || oc.Status.Artifact == nil || pushed != "" && imports.IsImported(oc, pushed) { // After a restore, status comes first.
 		return nil, nil
 	}
-	return file, err
-}
-
-// download fetches an archive, which may take long, and lets another reconcile work meanwhile. It does not wait for other
-// downloads.
-func (a *Source) download(ctx context.Context, oc *v2beta2.OperatorCollection, request fetch.Request) (*fetch.File, error) {
-	release, err := a.startDownload(oc)
-	if err != nil {
+	if a.copied().takesPodCopies(oc) || imports.PinnedVersion(oc) != "" { // Copies are not asked for, and no archive but the pinned one would be accepted.
+		return nil, nil
+	}
+	archive.validators = fetch.Validators{ETag: oc.Status.Artifact.ETag, LastModified: oc.Status.Artifact.LastModified}
+	if last, known := a.checks.last(oc); known {
+		if time.Now().Before(last.due) {
+			archive.check = &last
+			return nil, nil
+		}
+		archive.validators = last.validators
+	}
+	file, err := a.fetchArchive(ctx, oc, archive)
+	archive.check = newSourceCheck(oc, archive.validators)
+	if status.Is(err) && ctx.Err() == nil {
+		archive.check.failed = err.Error()
+		archive.check.due = time.Now().Add(pace.Jitter(min(oc.Spec.Interval.Duration, intervals.FailedCheck)))
+		return nil, nil
+	}
+	if err != nil || file == nil {
 		return nil, err
 	}
-	defer release()
-	a.working.Leave(oc.Namespace)
-	// Reconcile leaves again, also if ctx ends.
-	defer a.working.EnterAgain(context.WithoutCancel(ctx), oc.Namespace)
-	store := a.Collections.Store
-	var file *fetch.File
-	began := time.Now()
-	err = store.WithRoom(a.Fetcher.MaxBytes, func() (err error) {
-		file, err = a.Fetcher.Fetch(ctx, request, store.TempDir())
-		return err
-	})
-	if err != nil && !errors.Is(err, fetch.ErrNotModified) {
-		err = fetchFailure(err)
+	if file.Digest == digest.Digest(oc.Status.Artifact.Digest) {
+		archive.check.validators = file.Validators
+		return nil, file.Remove()
 	}
-	metrics.Fetched(fetchResult(err), time.Since(began))
-	return file, err
+	return file, nil
 }
 
-// startDownload fails if there are too many downloads.
-func (a *Source) startDownload(oc *v2beta2.OperatorCollection) (release func(), err error) {
-	if release = a.downloadSlots.TryAcquire(oc.Namespace); release == nil {
-		return nil, status.Retry(v2beta2.ReasonProgressing, errors.New("waiting for other downloads to end"))
+// NextCheck is the delay before the next check of the source, or zero if there is none.
+func (a *Source) NextCheck(oc *v2beta2.OperatorCollection) time.Duration {
+	if a.copied().takesPodCopies(oc) {
+		return a.copied().refusedPodCopy(oc).wait() // A copy asks for its import itself, and whatever else is in the folder does not.
 	}
-	return release, nil
+	return a.checks.wait(oc)
 }
 
-// credentials reads spec.credentialsSecret, or takes spec.collectionURLToken.
-func (a *Source) credentials(ctx context.Context, oc *v2beta2.OperatorCollection) (fetch.Credentials, error) {
-	if oc.Spec.CredentialsSecret == "" {
-		return fetch.Credentials{BearerToken: oc.Spec.CollectionURLToken}, nil
-	}
-	secret, err := credential.Require(ctx, a.Reader, oc.Namespace, "spec.credentialsSecret", oc.Spec.CredentialsSecret, v2beta2.ReasonCredentialsInvalid)
-	if err != nil {
-		return fetch.Credentials{}, err
-	}
-	if !credential.Is(secret) {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, intervals.Missing,
-			"spec.credentialsSecret: Secret %q is not labelled as a credential: give it the label %s=true", secret.Name, credential.Label)
-	}
-	credentials, err := fetch.ParseCredentials(secret.Data)
-	if err != nil {
-		return fetch.Credentials{}, status.Waiting(v2beta2.ReasonCredentialsInvalid, intervals.Missing,
-			"spec.credentialsSecret: Secret %q %w", secret.Name, err)
-	}
-	return credentials, nil
+// KeepBlocked keeps an archive, which a hold is of, for the next attempt to import it, instead of the former one, which it returns. Without
+// an archive, or if there are too many, it keeps none: then the caller has the hold still.
+func (a *Source) KeepBlocked(oc *v2beta2.OperatorCollection, archive *v2beta2.Artifact, hold *store.Hold) (former BlockedArchive, kept bool) {
+	return a.blocked.keep(client.ObjectKeyFromObject(oc), archive, hold)
+}
+
+// FolderChanged triggers the reconciles of OperatorCollections that wait for an archive in a folder, or take copies.
+func (a *Source) FolderChanged(ctx context.Context, name, version string) {
+	a.copied().folderChanged(ctx, name, version)
+}
+
+// DecidePodCopy remembers that the archive in the upload folder was accepted, or refused because of err. It returns why it does not take
+// the place of the imported one, or nil, and whether that differs from what was returned for the same file before.
+func (a *Source) DecidePodCopy(oc *v2beta2.OperatorCollection, archive *Archive, err error) (refused *status.Error, isNews bool) {
+	return a.copied().decide(oc, archive, err)
+}
+
+// DescribePodCopy sets UploadRefused while the archive that was refused is in the upload folder.
+func (a *Source) DescribePodCopy(oc *v2beta2.OperatorCollection) { a.copied().describe(oc) }
+
+// Received records an archive that the upload endpoint received, and triggers its import.
+func (a *Source) Received(ctx context.Context, name types.NamespacedName, archive digest.Digest) error {
+	return a.pushed().received(ctx, name, archive)
+}
+
+// RemoveUnusedUploads removes the archives of OperatorCollections that do not exist any more, and those that were uploaded before others
+// or are imported: another manager may have been the leader meanwhile.
+func (a *Source) RemoveUnusedUploads(ctx context.Context) error { return a.pushed().removeUnused(ctx) }
+
+func (a *Source) verifier() *verifier { return &verifier{a.Reader, a.Collections, &a.blocked} }
+
+func (a *Source) downloads() *downloads {
+	return &downloads{a.Reader, a.Collections, a.Peers, a.Fetcher, a.working, a.downloadSlots}
+}
+
+func (a *Source) pushed() *pushedArchives {
+	return &pushedArchives{a.Client, a.Reader, a.Collections, a.Pushes, a.Fetcher, a.uploads}
+}
+
+func (a *Source) copied() *copiedArchives {
+	return &copiedArchives{a.Client, a.Collections, a.Fetcher, a.Namespace, a.UploadDir, a.Folder, a.uploads, &a.podCopies}
 }

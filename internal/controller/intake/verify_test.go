@@ -67,7 +67,7 @@ func TestAKeyThatExpiresLaterDoesNotUndoAnImport(t *testing.T) {
 		"verified with another key":   {&v2beta2.Artifact{Digest: archived.String(), Verification: "GalaxySignature", VerifiedBy: "AB", VerifiedAt: &then}, false},
 		"pinned while it was valid":   {&v2beta2.Artifact{Digest: archived.String(), Verification: "Digest", VerifiedAt: &then}, false},
 	} {
-		r := &Source{Collections: &imports.CollectionCache{}}
+		r := &verifier{Collections: &imports.CollectionCache{}}
 		oc := &v2beta2.OperatorCollection{Status: v2beta2.OperatorCollectionStatus{Artifact: test.before}}
 		got, err := r.accept(oc, policy, archived, int64(len(content)), func() (io.ReadCloser, error) {
 			return io.NopCloser(bytes.NewReader(content)), nil
