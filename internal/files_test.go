@@ -69,7 +69,6 @@ var tangled = []string{
 	"internal/controller/catalog",
 	"internal/controller/crdplan",
 	"internal/controller/customresourcedefinition",
-	"internal/controller/imports",
 	"internal/controller/metrics",
 	"internal/controller/suboperatorconfig",
 	"internal/controller/subscription",

@@ -21,13 +21,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
-// Remove drops an archive from the store and from memory.
-func (c *CollectionCache) Remove(archive digest.Digest) error {
-	err := c.Store.Remove(archive)
-	c.forget(archive)
-	return err
-}
-
 // ArchivesInUse says which archives are in use: OperatorCollections have imported them and have them in their history, or
 // SubOperatorConfigs run them.
 type ArchivesInUse struct {
@@ -85,26 +78,45 @@ func (a *ArchivesInUse) InstalledFrom(oc *v2beta2.OperatorCollection) []digest.D
 	return slices.Compact(digests)
 }
 
-// InstalledDigests are the digests of the archives that a SubOperatorConfig runs, sorted.
-func InstalledDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
-	var digests []digest.Digest
-	for _, installation := range soc.Status.Installations {
-		if installation.Digest != "" {
-			digests = append(digests, digest.Digest(installation.Digest))
+// Of are the archives of a collection that are in use, or were: those of histories, too. Archives whose collection is not known count.
+func (a *ArchivesInUse) Of(id model.ID) []crd.Use {
+	var uses []crd.Use
+	versions := map[digest.Digest]string{}
+	for i := range a.Collections {
+		oc := &a.Collections[i]
+		foreign := ImportedID(oc) != id && oc.Status.Collection != nil
+		for _, entry := range oc.Status.History {
+			use := crd.Use{Digest: digest.Digest(entry.Digest), Version: apiVersionOf(entry.Version), Foreign: foreign}
+			versions[use.Digest] = use.Version
+			uses = append(uses, use)
+		}
+		if oc.Status.Artifact != nil && ImportedID(oc) == id {
+			_, version, _ := strings.Cut(oc.Status.Collection.APIVersion, "/")
+			use := crd.Use{Digest: digest.Digest(oc.Status.Artifact.Digest), Version: version}
+			versions[use.Digest] = use.Version
+			uses = append(uses, use)
+		} else if restored := parseImportRecord(oc, a.Key); oc.Status.Artifact == nil && restored != nil && restored.Signed {
+			uses = append(uses, crd.Use{Digest: digest.Digest(restored.Artifact.Digest)})
 		}
 	}
-	slices.Sort(digests)
-	return slices.Compact(digests)
+	for i := range a.Configs {
+		if of := a.Configs[i].Status.Collection; of != nil && *of != (v2beta2.CollectionReference{Domain: id.Domain, Name: id.Name}) {
+			continue
+		}
+		for _, installed := range InstalledDigests(&a.Configs[i]) {
+			uses = append(uses, crd.Use{Digest: installed, Version: versions[installed]})
+		}
+	}
+	return uses
 }
 
-// ArchivesInUse lists the digests of the archives that OperatorCollections have imported or have in their history, or SubOperatorConfigs
-// run, sorted.
-func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reader) ([]digest.Digest, error) {
-	inUse, err := ListArchivesInUse(ctx, reader, c.Key)
+// apiVersionOf is the name of the API version of a version of a collection, or "" if it is not valid.
+func apiVersionOf(version string) string {
+	parsed, err := semver.NewVersion(version)
 	if err != nil {
-		return nil, err
+		return ""
 	}
-	return slices.Sorted(maps.Keys(inUse.digests(nil))), nil
+	return (&model.Collection{Version: parsed}).APIVersion()
 }
 
 // ChangesArchives says whether an update of an OperatorCollection or SubOperatorConfig may change which archives are in use.
@@ -128,6 +140,16 @@ func importedDigest(oc *v2beta2.OperatorCollection) string {
 		return oc.Status.Artifact.Digest
 	}
 	return oc.Annotations[AnnotationArtifact]
+}
+
+// ArchivesInUse lists the digests of the archives that OperatorCollections have imported or have in their history, or SubOperatorConfigs
+// run, sorted.
+func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reader) ([]digest.Digest, error) {
+	inUse, err := ListArchivesInUse(ctx, reader, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(inUse.digests(nil))), nil
 }
 
 // RemoveUnused sets the archives aside, in the store of this manager, that are not in use, and deletes those that were set aside before
@@ -181,45 +203,4 @@ func usedBeside(oc *v2beta2.OperatorCollection, archive digest.Digest, inUse fun
 		all, err := inUse()
 		return err == nil && all.digests(oc)[archive], err
 	}
-}
-
-// Of are the archives of a collection that are in use, or were: those of histories, too. Archives whose collection is not known count.
-func (a *ArchivesInUse) Of(id model.ID) []crd.Use {
-	var uses []crd.Use
-	versions := map[digest.Digest]string{}
-	for i := range a.Collections {
-		oc := &a.Collections[i]
-		foreign := ImportedID(oc) != id && oc.Status.Collection != nil
-		for _, entry := range oc.Status.History {
-			use := crd.Use{Digest: digest.Digest(entry.Digest), Version: apiVersionOf(entry.Version), Foreign: foreign}
-			versions[use.Digest] = use.Version
-			uses = append(uses, use)
-		}
-		if oc.Status.Artifact != nil && ImportedID(oc) == id {
-			_, version, _ := strings.Cut(oc.Status.Collection.APIVersion, "/")
-			use := crd.Use{Digest: digest.Digest(oc.Status.Artifact.Digest), Version: version}
-			versions[use.Digest] = use.Version
-			uses = append(uses, use)
-		} else if restored := parseImportRecord(oc, a.Key); oc.Status.Artifact == nil && restored != nil && restored.Signed {
-			uses = append(uses, crd.Use{Digest: digest.Digest(restored.Artifact.Digest)})
-		}
-	}
-	for i := range a.Configs {
-		if of := a.Configs[i].Status.Collection; of != nil && *of != (v2beta2.CollectionReference{Domain: id.Domain, Name: id.Name}) {
-			continue
-		}
-		for _, installed := range InstalledDigests(&a.Configs[i]) {
-			uses = append(uses, crd.Use{Digest: installed, Version: versions[installed]})
-		}
-	}
-	return uses
-}
-
-// apiVersionOf is the name of the API version of a version of a collection, or "" if it is not valid.
-func apiVersionOf(version string) string {
-	parsed, err := semver.NewVersion(version)
-	if err != nil {
-		return ""
-	}
-	return (&model.Collection{Version: parsed}).APIVersion()
 }

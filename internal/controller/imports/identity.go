@@ -6,13 +6,31 @@ import (
 	"slices"
 
 	"github.com/opencontainers/go-digest"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install"
+	"github.com/collection-operator/collection-operator/internal/install/mapping"
+)
+
+// Fields by which the cache finds objects, with [client.MatchingFields]. The API server does not know them.
+const (
+	// IndexCollection finds the OperatorCollections that have a collection or replace it, or say by their labels that they will.
+	IndexCollection = "collection"
+	// IndexSecret finds the objects that name a Secret.
+	IndexSecret = "secret"
+	// IndexOperatorCollection finds the SubOperatorConfigs that name an OperatorCollection.
+	IndexOperatorCollection = "operatorCollection"
+	// IndexState finds the ZosEndpoints of a security domain by the name of the Secret with its state.
+	IndexState = "state"
+	// IndexNamespace finds the SubOperatorConfigs that map a namespace, or have installed there.
+	IndexNamespace = mapping.IndexNamespace
 )
 
 // LabelledID is the identity of the collection that an object was made for.
@@ -100,4 +118,19 @@ func AwaitsReplaced(oc *v2beta2.OperatorCollection) bool {
 	imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
 	return !oc.Spec.Suspend && imported != nil && imported.Status == metav1.ConditionFalse &&
 		imported.Reason == v2beta2.ReasonReplaced && imported.ObservedGeneration == oc.Generation
+}
+
+// ConflictsChanged reports whether something of a SubOperatorConfig has changed that those of the same collection depend on. It gets
+// its labels when its collection is imported, and a status only when it installs something.
+func ConflictsChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*v2beta2.SubOperatorConfig)
+	after, isOther := e.ObjectNew.(*v2beta2.SubOperatorConfig)
+	if !isOne || !isOther {
+		return true
+	}
+	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		before.Spec.OperatorCollection != after.Spec.OperatorCollection || LabelledID(before) != LabelledID(after) ||
+		!equality.Semantic.DeepEqual(before.Spec.Mapping, after.Spec.Mapping) ||
+		!equality.Semantic.DeepEqual(before.Status.Collection, after.Status.Collection) ||
+		!slices.Equal(install.Namespaces(before), install.Namespaces(after))
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
@@ -26,23 +25,9 @@ type Record struct {
 	Signed bool
 }
 
-// Imported returns what an OperatorCollection has imported according to its status, or else to its annotation. It is nil if it has
-// imported nothing.
-func (c *CollectionCache) Imported(oc *v2beta2.OperatorCollection) *Record {
-	if oc.Status.Artifact != nil {
-		return &Record{Artifact: oc.Status.Artifact, Collection: oc.Status.Collection, Signed: true}
-	}
-	return parseImportRecord(oc, c.Key)
-}
-
-// RecordedID is the identity of the collection that an OperatorCollection has imported, also before one that was restored without
-// status is imported again. A record that the manager has not signed does not count: a deletion with the policy Finalize deletes custom
-// resources.
-func (c *CollectionCache) RecordedID(oc *v2beta2.OperatorCollection) model.ID {
-	if record := c.Imported(oc); record != nil && record.Signed && record.Collection != nil {
-		return model.ID{Domain: record.Collection.Domain, Name: record.Collection.Name}
-	}
-	return model.ID{}
+// IsOf says whether the archive that was imported is the one that the spec asks for.
+func (r *Record) IsOf(oc *v2beta2.OperatorCollection) bool {
+	return r != nil && r.Artifact.SourceHash == SourceHash(&oc.Spec)
 }
 
 func parseImportRecord(oc *v2beta2.OperatorCollection, key endpoint.Key) *Record {

@@ -6,7 +6,6 @@ import (
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/source/verify"
 )
 
@@ -17,11 +16,6 @@ type VerificationPolicy struct {
 	// Secret is the UID of the Secret, and Version its resourceVersion.
 	Secret  types.UID
 	Version string
-}
-
-// IsOf says whether the archive that was imported is the one that the spec asks for.
-func (r *Record) IsOf(oc *v2beta2.OperatorCollection) bool {
-	return r != nil && r.Artifact.SourceHash == SourceHash(&oc.Spec)
 }
 
 // SignatureCache remembers valid signatures, so that an archive is read only when it or the Secret changed, and after a

@@ -137,6 +137,40 @@ func (c *CollectionCache) forget(archived digest.Digest) {
 	c.outlines.remove(archived)
 }
 
+// Remove drops an archive from the store and from memory.
+func (c *CollectionCache) Remove(archive digest.Digest) error {
+	err := c.Store.Remove(archive)
+	c.forget(archive)
+	return err
+}
+
+// Imported returns what an OperatorCollection has imported according to its status, or else to its annotation. It is nil if it has
+// imported nothing.
+func (c *CollectionCache) Imported(oc *v2beta2.OperatorCollection) *Record {
+	if oc.Status.Artifact != nil {
+		return &Record{Artifact: oc.Status.Artifact, Collection: oc.Status.Collection, Signed: true}
+	}
+	return parseImportRecord(oc, c.Key)
+}
+
+// RecordedID is the identity of the collection that an OperatorCollection has imported, also before one that was restored without
+// status is imported again. A record that the manager has not signed does not count: a deletion with the policy Finalize deletes custom
+// resources.
+func (c *CollectionCache) RecordedID(oc *v2beta2.OperatorCollection) model.ID {
+	if record := c.Imported(oc); record != nil && record.Signed && record.Collection != nil {
+		return model.ID{Domain: record.Collection.Domain, Name: record.Collection.Name}
+	}
+	return model.ID{}
+}
+
+// Outline is Load without what only CRDs and operators are made from: of the kinds it has only the names. It is remembered longer.
+func (c *CollectionCache) Outline(archived digest.Digest) (*model.Collection, error) {
+	if outline, ok := c.outlines.cache().Get(archived); ok {
+		return outline.(*model.Collection), nil
+	}
+	return c.Load(archived)
+}
+
 const (
 	// maxOutlines is the number of collections whose outlines are remembered.
 	maxOutlines = 4096
@@ -162,14 +196,6 @@ func (o *outlines) add(archived digest.Digest, loaded *model.Collection) {
 }
 
 func (o *outlines) remove(archived digest.Digest) { o.cache().Remove(archived) }
-
-// Outline is Load without what only CRDs and operators are made from: of the kinds it has only the names. It is remembered longer.
-func (c *CollectionCache) Outline(archived digest.Digest) (*model.Collection, error) {
-	if outline, ok := c.outlines.cache().Get(archived); ok {
-		return outline.(*model.Collection), nil
-	}
-	return c.Load(archived)
-}
 
 // outlineOf returns the identity of a collection, its version, the names of its kinds, and its problems.
 func outlineOf(c *model.Collection) *model.Collection {
@@ -197,4 +223,41 @@ func LoadFailure(err error) error {
 		return status.Stalled(problemReason(refused), errors.New(refused.Summary(ProblemSummaryLines)))
 	}
 	return status.Retry(v2beta2.ReasonStorageFailed, err)
+}
+
+func archiveReason(reason archive.Reason) string {
+	switch reason {
+	case archive.NotGzip, archive.NotTar:
+		return v2beta2.ReasonArchiveNotGzip
+	case archive.Truncated:
+		return v2beta2.ReasonArchiveTruncated
+	case archive.TooLarge, archive.TooManyEntries, archive.TooDeep, archive.NameTooLong:
+		return v2beta2.ReasonArchiveTooLarge
+	case archive.PathEscapes, archive.InvalidName, archive.UnsafeLink, archive.UnsupportedEntry, archive.DuplicateEntry:
+		return v2beta2.ReasonArchiveUnsafe
+	}
+	return v2beta2.ReasonArchiveCorrupt
+}
+
+// problemReasons has the rules with a reason of their own. All others share InvalidCollection.
+var problemReasons = map[string]string{
+	"missing-operator-config":   v2beta2.ReasonOperatorConfigMissing,
+	"duplicate-operator-config": v2beta2.ReasonOperatorConfigAmbiguous,
+	"yaml":                      v2beta2.ReasonInvalidYAML,
+	"duplicate-key":             v2beta2.ReasonInvalidYAML,
+	"missing-playbook":          v2beta2.ReasonPlaybookMissing,
+	"missing-finalizer":         v2beta2.ReasonPlaybookMissing,
+}
+
+// problemReason is the reason that all problems share, or InvalidCollection.
+func problemReason(problems findings.Problems) string {
+	reason := ""
+	for _, problem := range problems {
+		of, ok := problemReasons[problem.Rule]
+		if !ok || reason != "" && of != reason {
+			return v2beta2.ReasonInvalidCollection
+		}
+		reason = of
+	}
+	return reason
 }
