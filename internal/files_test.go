@@ -27,7 +27,7 @@ var large = []string{"internal/collection/render", "internal/collection/model"}
 // tooLarge are packages, files and types above a limit that are yet to be divided.
 var tooLarge = []string{
 	"cmd/kubectl-collection",
-	"cmd/manager",
+
 	"internal/author/localrun",
 	"internal/author/playbook",
 	"internal/operands/controller",
@@ -54,7 +54,7 @@ var tooLarge = []string{
 // tangled are packages with circles between files that are yet to be resolved.
 var tangled = []string{
 	"cmd/kubectl-collection",
-	"cmd/manager",
+
 	"internal/author/container",
 	"internal/author/diff",
 	"internal/author/galaxy",

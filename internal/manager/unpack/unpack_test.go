@@ -1,4 +1,4 @@
-package main
+package unpack
 
 import (
 	"archive/tar"
@@ -31,7 +31,7 @@ func TestUnpackKeepsTheSettingsOfTheArchive(t *testing.T) {
 		mount(t, runtimeDir, revision, map[string]string{
 			"digest": digest.FromBytes(content).String(), "artifactURL": server.URL, "galaxyNamespace": "acme", "galaxyName": "demo", "runs.json": runs,
 		})
-		command := unpackCommand()
+		command := Command()
 		command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + contentDir, "--collections-dir=" + collectionsDir})
 		return command.ExecuteContext(t.Context())
 	}
@@ -77,7 +77,7 @@ func TestUnpackTrustsTheAuthoritiesOfTheSettings(t *testing.T) {
 	}), "", 0)
 	server.StartTLS()
 	revision("first", other.Bytes)
-	command := unpackCommand()
+	command := Command()
 	command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + filepath.Join(root, "content"), "--collections-dir=" + collectionsDir})
 	if err := command.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestUnpackWaitsForTheSettingsOfItsVersion(t *testing.T) {
 	defer asked.Close()
 	revision("1.0.0", asked.URL)
 	t.Setenv("ZOSCB_COLLECTION_VERSION", "2.0.0")
-	command := unpackCommand()
+	command := Command()
 	waits := make(chan struct{}, 1)
 	command.SetErr(writerFunc(func(line []byte) (int, error) {
 		if strings.Contains(string(line), "waiting for the settings of this version") {
@@ -159,7 +159,7 @@ func TestUnpackFollowsTheSettings(t *testing.T) {
 	}))
 	defer server.Close()
 	revision("first", "/old", server)
-	command := unpackCommand()
+	command := Command()
 	command.SetArgs([]string{"--runtime-dir=" + runtimeDir, "--content-dir=" + filepath.Join(root, "content"), "--collections-dir=" + collectionsDir})
 	if err := command.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"flag"
@@ -83,7 +83,7 @@ func table(t *testing.T) string {
 }
 
 func TestDocsHaveAllSettings(t *testing.T) {
-	const path, begin, end = "../../docs/settings.md", "<!-- The flags of the manager: go test ./cmd/manager -update -->\n\n", "\n<!-- end -->"
+	const path, begin, end = "../../docs/settings.md", "<!-- The flags of the manager: go test ./internal/manager -update -->\n\n", "\n<!-- end -->"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestDocsHaveAllSettings(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("docs/settings.md does not have the flags of the manager: run go test ./cmd/manager -update")
+		t.Fatal("docs/settings.md does not have the flags of the manager: run go test ./internal/manager -update")
 	}
 	if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,5 @@
-package main
+// Package unpack downloads the archive of a collection in the init container of an operator, and unpacks it.
+package unpack
 
 import (
 	"context"
@@ -39,7 +40,8 @@ const dependenciesProgram = "/opt/ansible/engine/dependencies"
 // mountInterval is how often a waiting init container looks for a new revision of the runtime ConfigMap.
 const mountInterval = time.Second
 
-func unpackCommand() *cobra.Command {
+// Command is the subcommand unpack.
+func Command() *cobra.Command {
 	var runtimeDir, version string
 	options := store.InstallOptions{}
 	cmd := &cobra.Command{

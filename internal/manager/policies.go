@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -34,24 +34,6 @@ func (s *policySettings) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.skipped, "skip-policies", nil, "names of policies that are not applied; those that exist are not changed")
 	flags.DurationVar(&s.interval, "policy-interval", 5*time.Minute, "interval at which the policies are applied again")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /readyz, which succeeds once all policies are applied")
-}
-
-// policiesCommand runs with a ServiceAccount of its own: the manager must not be able to change the policies that restrict it.
-func policiesCommand() *cobra.Command {
-	var s policySettings
-	command := &cobra.Command{
-		Use:   "policies",
-		Short: "Applies the ValidatingAdmissionPolicies, and keeps them applied",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			return s.run(cmd.Context())
-		},
-	}
-	s.addFlags(command.Flags())
-	return command
 }
 
 func (s *policySettings) run(ctx context.Context) error {
@@ -110,6 +92,24 @@ func (s *policySettings) wanted() ([]*unstructured.Unstructured, error) {
 		}
 	}
 	return slices.DeleteFunc(policies, func(p *unstructured.Unstructured) bool { return slices.Contains(s.skipped, p.GetName()) }), nil
+}
+
+// policiesCommand runs with a ServiceAccount of its own: the manager must not be able to change the policies that restrict it.
+func policiesCommand() *cobra.Command {
+	var s policySettings
+	command := &cobra.Command{
+		Use:   "policies",
+		Short: "Applies the ValidatingAdmissionPolicies, and keeps them applied",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return s.run(cmd.Context())
+		},
+	}
+	s.addFlags(command.Flags())
+	return command
 }
 
 // applyPolicies applies the policies server-side. The API server changes nothing about those that are as they should be.

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -38,24 +38,6 @@ func (s *operandSettings) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one process reconciles at a time")
 	flags.StringVar(&s.namespace, "manager-namespace", os.Getenv("POD_NAMESPACE"), "namespace of the pod, with the lease and the default OperandRegistry; default: environment variable POD_NAMESPACE")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-}
-
-// operandsCommand runs with a ServiceAccount of its own: the manager's permissions are not needed for requests.
-func operandsCommand() *cobra.Command {
-	var s operandSettings
-	command := &cobra.Command{
-		Use:   "operands",
-		Short: "Installs what OperandRequests ask for",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			return s.run(cmd.Context())
-		},
-	}
-	s.addFlags(command.Flags())
-	return command
 }
 
 func (s *operandSettings) run(ctx context.Context) error {
@@ -118,4 +100,22 @@ func (s *operandSettings) newManager() (manager.Manager, error) {
 		LeaderElectionNamespace:       s.namespace,
 		LeaderElectionReleaseOnCancel: true,
 	})
+}
+
+// operandsCommand runs with a ServiceAccount of its own: the manager's permissions are not needed for requests.
+func operandsCommand() *cobra.Command {
+	var s operandSettings
+	command := &cobra.Command{
+		Use:   "operands",
+		Short: "Installs what OperandRequests ask for",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
+				return err
+			}
+			return s.run(cmd.Context())
+		},
+	}
+	s.addFlags(command.Flags())
+	return command
 }

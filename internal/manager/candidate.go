@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"crypto/sha256"
@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -15,6 +18,34 @@ import (
 // flagsOfPod cannot be set in the ConfigMap: they depend on the manager's pod, its volumes, probes and Services, and there must not be two
 // leaders while one manager has the new value and another one does not.
 var flagsOfPod = []string{"artifact-bind-address", "health-probe-bind-address", "leader-elect", "manager-namespace", "pod-name", "storage-dir"}
+
+// setFromEnvironment sets the flags that the command line does not set from their environment variables. A flag that may be
+// repeated has a list, separated by commas or white space. An empty variable counts as not set. The errors name the variables.
+func setFromEnvironment(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	values := settings.FromEnvironment(flags, lookup)
+	flags.Visit(func(flag *pflag.Flag) { delete(values, flag.Name) })
+	return values.Set(flags)
+}
+
+// ofService matches the ends of the variables that Kubernetes sets for each Service, such as our own.
+var ofService = regexp.MustCompile(`_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)$`)
+
+// unknownVariables returns the names of variables that look like those of flags, but are of none, sorted.
+func unknownVariables(environment []string, all ...*pflag.FlagSet) []string {
+	known := map[string]bool{}
+	for _, flags := range all {
+		flags.VisitAll(func(flag *pflag.Flag) { known[settings.Variable(flag.Name)] = true })
+	}
+	var unknown []string
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, settings.VariablePrefix) && !known[name] && !ofService.MatchString(name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
+}
 
 // invocation is how the process was started: what the settings are without a ConfigMap.
 type invocation struct {
@@ -30,12 +61,6 @@ func newInvocation(arguments []string, lookup func(string) (string, bool)) (*inv
 	}
 	i := &invocation{arguments: given, environment: settings.FromEnvironment(flags, lookup)}
 	return i, settings.Merge(i.environment, i.arguments).Set(flags)
-}
-
-func (s *options) newFlags() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("manager", pflag.ContinueOnError)
-	s.addFlags(flags)
-	return flags
 }
 
 // candidate are settings with which a manager may run.

@@ -1,4 +1,4 @@
-package main
+package manager
 
 import (
 	"context"
@@ -66,6 +66,14 @@ func (s *namespaceSettings) keepPermitted(ctx context.Context, reviewer kubernet
 	return nil
 }
 
+// logRefused logs the namespaces that keepPermitted has dropped.
+func (s *namespaceSettings) logRefused() {
+	for _, name := range s.refused {
+		ctrl.Log.Error(nil, "a selected namespace is not used until ClusterRole collection-operator-manager-namespace is bound there and the manager restarts",
+			"namespace", name, "reason", "the manager may not list Secrets there")
+	}
+}
+
 func mayListSecrets(ctx context.Context, reviewer kubernetes.Interface, namespace string) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Version: "v1", Resource: "secrets", Verb: "list", Namespace: namespace},
@@ -75,12 +83,4 @@ func mayListSecrets(ctx context.Context, reviewer kubernetes.Interface, namespac
 		return false, fmt.Errorf("checking the permissions in namespace %q: %w", namespace, err)
 	}
 	return review.Status.Allowed, nil
-}
-
-// logRefused logs the namespaces that keepPermitted has dropped.
-func (s *namespaceSettings) logRefused() {
-	for _, name := range s.refused {
-		ctrl.Log.Error(nil, "a selected namespace is not used until ClusterRole collection-operator-manager-namespace is bound there and the manager restarts",
-			"namespace", name, "reason", "the manager may not list Secrets there")
-	}
 }

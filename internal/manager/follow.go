@@ -1,11 +1,15 @@
-package main
+package manager
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -45,15 +49,6 @@ func (p *process) manage(ctx context.Context, mgr manager.Manager, peers *replic
 	return err
 }
 
-func isClosed(channel <-chan struct{}) bool {
-	select {
-	case <-channel:
-		return true
-	default:
-		return false
-	}
-}
-
 // trial proves that a manager runs with its settings.
 type trial struct{ *process }
 
@@ -90,6 +85,35 @@ type follower struct {
 	awaitedSince time.Time
 	// announced is what this manager has announced to others.
 	announced announcement
+}
+
+// announce says in the annotations of the pod with which settings this manager is ready, and which it has refused. It returns false as
+// long as the manager is not ready.
+func (f *follower) announce(ctx context.Context) (bool, error) {
+	if f.peers == nil {
+		return true, nil
+	}
+	if ready := f.ready.check() == nil; !ready {
+		return false, nil
+	}
+	current := announcement{inUse: f.running.hash(), refused: f.refused.announced()}
+	if current == f.announced {
+		return true, nil
+	}
+	annotations := map[string]any{replica.AnnotationSettings: current.inUse, replica.AnnotationRefused: nil}
+	if current.refused != "" {
+		annotations[replica.AnnotationRefused] = current.refused
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	if err != nil {
+		return false, err
+	}
+	_, err = f.client.CoreV1().Pods(f.peers.Namespace).Patch(ctx, f.peers.Pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("writing the annotations of pod %q: %w", f.peers.Pod, err)
+	}
+	f.announced = current
+	return true, nil
 }
 
 func (f *follower) run(ctx context.Context, end context.CancelCauseFunc, elected <-chan struct{}) {
@@ -217,3 +241,6 @@ func (f *follower) awaitPeer(ctx context.Context, c *candidate) (delay time.Dura
 	}
 	return readyInterval, nil, nil
 }
+
+// announcement is what the annotations of a manager's pod tell the leader.
+type announcement struct{ inUse, refused string }
