@@ -82,3 +82,13 @@ func notAllowed(from, current *url.URL) *Error {
 	}
 	return failure(URLForbidden, "the server redirects to a URL that is not below a prefix that the manager allows", nil)
 }
+
+func checkURL(u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return failure(InvalidURL, fmt.Sprintf("the URL's scheme is %q; only https and http are supported", u.Scheme), nil)
+	}
+	if u.Hostname() == "" {
+		return failure(InvalidURL, "the URL names no host", nil)
+	}
+	return nil
+}

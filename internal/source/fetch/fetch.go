@@ -254,16 +254,6 @@ func parse(request Request) (*url.URL, Credentials, error) {
 	return u, credentials, nil
 }
 
-func checkURL(u *url.URL) error {
-	if u.Scheme != "http" && u.Scheme != "https" {
-		return failure(InvalidURL, fmt.Sprintf("the URL's scheme is %q; only https and http are supported", u.Scheme), nil)
-	}
-	if u.Hostname() == "" {
-		return failure(InvalidURL, "the URL names no host", nil)
-	}
-	return nil
-}
-
 func (f *Fetcher) transport() *http.Transport {
 	step := orDefault(f.HeaderTimeout, DefaultHeaderTimeout)
 	return &http.Transport{

@@ -26,27 +26,27 @@ type heldArchive struct {
 
 // Hold keeps an archive in the store. A nil Hold keeps nothing.
 type Hold struct {
-	store   *Store
+	holds   *holds
+	remove  func(digest.Digest) error
 	archive digest.Digest
 	stored  bool
 	once    sync.Once
 }
 
-// Hold keeps an archive from being removed until Release or Discard. The archive need not be stored yet.
-func (s *Store) Hold(archive digest.Digest) *Hold {
-	s.holds.mu.Lock()
-	defer s.holds.mu.Unlock()
-	delete(s.holds.removing, archive)
-	entry := s.holds.held[archive]
+func (h *holds) hold(archive digest.Digest, isStored func(digest.Digest) bool, remove func(digest.Digest) error) *Hold {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.removing, archive)
+	entry := h.held[archive]
 	if entry == nil {
-		entry = &heldArchive{stored: s.IsStored(archive)}
-		if s.holds.held == nil {
-			s.holds.held = map[digest.Digest]*heldArchive{}
+		entry = &heldArchive{stored: isStored(archive)}
+		if h.held == nil {
+			h.held = map[digest.Digest]*heldArchive{}
 		}
-		s.holds.held[archive] = entry
+		h.held[archive] = entry
 	}
 	entry.holders++
-	return &Hold{store: s, archive: archive, stored: entry.stored}
+	return &Hold{holds: h, remove: remove, archive: archive, stored: entry.stored}
 }
 
 // Release ends the hold. Only the first call has an effect.
@@ -55,11 +55,11 @@ func (h *Hold) Release() {
 		return
 	}
 	h.once.Do(func() {
-		h.store.holds.mu.Lock()
-		defer h.store.holds.mu.Unlock()
-		entry := h.store.holds.held[h.archive]
+		h.holds.mu.Lock()
+		defer h.holds.mu.Unlock()
+		entry := h.holds.held[h.archive]
 		if entry.holders--; entry.holders == 0 {
-			delete(h.store.holds.held, h.archive)
+			delete(h.holds.held, h.archive)
 		}
 	})
 }
@@ -74,23 +74,23 @@ func (h *Hold) Discard(used func() (bool, error)) error {
 	if h.stored {
 		return nil
 	}
-	return h.store.unlessUsed(h.archive, used, h.store.Remove)
+	return h.holds.unlessUsed(h.archive, used, h.remove)
 }
 
 // unlessUsed calls a function that removes an archive, unless the archive is held, is used, or is held in the meantime: an import may
 // end after used has looked.
-func (s *Store) unlessUsed(archive digest.Digest, used func() (bool, error), remove func(digest.Digest) error) error {
-	own := s.startRemoval(archive)
+func (h *holds) unlessUsed(archive digest.Digest, used func() (bool, error), remove func(digest.Digest) error) error {
+	own := h.startRemoval(archive)
 	if own == nil {
 		return nil
 	}
 	is, err := used()
-	s.holds.mu.Lock()
-	defer s.holds.mu.Unlock()
-	if s.holds.removing[archive] != own {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.removing[archive] != own {
 		return err
 	}
-	delete(s.holds.removing, archive)
+	delete(h.removing, archive)
 	if err != nil || is {
 		return err
 	}
@@ -98,16 +98,16 @@ func (s *Store) unlessUsed(archive digest.Digest, used func() (bool, error), rem
 }
 
 // startRemoval returns nil if somebody holds the archive.
-func (s *Store) startRemoval(archive digest.Digest) *removal {
-	s.holds.mu.Lock()
-	defer s.holds.mu.Unlock()
-	if s.holds.held[archive] != nil {
+func (h *holds) startRemoval(archive digest.Digest) *removal {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held[archive] != nil {
 		return nil
 	}
-	if s.holds.removing == nil {
-		s.holds.removing = map[digest.Digest]*removal{}
+	if h.removing == nil {
+		h.removing = map[digest.Digest]*removal{}
 	}
 	own := &removal{archive}
-	s.holds.removing[archive] = own
+	h.removing[archive] = own
 	return own
 }

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
+	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -17,32 +17,20 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
 )
 
-const (
-	algorithm = digest.SHA256
-	suffix    = ".tar.gz"
-
-	// Whatever UID the next manager runs under is in group 0.
-	directoryMode fs.FileMode = 0o775
-	fileMode      fs.FileMode = 0o664
-)
+// DefaultRetention is how long archives are kept that nothing uses any more.
+const DefaultRetention = 7 * 24 * time.Hour
 
 // Store keeps archives as <dir>/sha256/<hex>.tar.gz, and for a while as <dir>/unused/<hex>.tar.gz when nothing uses them any more.
-// Its methods are safe for concurrent use by one process; only one
-// process may have a store open.
+// Its methods are safe for concurrent use by one process; only one process may have a store open.
 type Store struct {
-	// MaxBytes limits the archives that are set aside: together with the others they are at most as large. Zero means no limit.
-	MaxBytes int64
-
-	dir string
-	// putting keeps an archive from being removed as unused while it is put.
-	putting sync.Mutex
-	holds   holds
+	volume
+	holds holds
 }
 
 // Open opens the store in dir and creates it if need be. The directory must belong to the store alone. It deletes what interrupted
 // downloads left in TempDir. A store in the format of a later version is an error.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir}
+	s := &Store{volume: volume{dir: dir}}
 	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), filepath.Join(dir, asideFolder), s.TempDir()} {
 		if err := makeDirectory(path); err != nil {
 			return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
@@ -57,28 +45,10 @@ func Open(dir string) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) emptyTempDir() error {
-	root, err := os.OpenRoot(s.TempDir())
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	return empty(root)
+// Hold keeps an archive from being removed until Release or Discard. The archive need not be stored yet.
+func (s *Store) Hold(archive digest.Digest) *Hold {
+	return s.holds.hold(archive, s.IsStored, s.Remove)
 }
-
-// makeDirectory gives a directory that it creates its mode whatever the umask is, and leaves an existing one alone.
-func makeDirectory(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil
-	}
-	if err := os.MkdirAll(path, directoryMode); err != nil {
-		return err
-	}
-	return os.Chmod(path, directoryMode)
-}
-
-// TempDir is a folder on the same device as the store, for archives not accepted yet.
-func (s *Store) TempDir() string { return filepath.Join(s.dir, "tmp") }
 
 // Stage copies an uploaded archive of at most maxBytes into TempDir and hashes it; the caller removes the copy.
 func (s *Store) Stage(path string, maxBytes int64) (*fetch.File, error) {
@@ -117,39 +87,6 @@ func (s *Store) Put(file *fetch.File) error {
 	return s.keepWithinLimit()
 }
 
-func (s *Store) move(source, target string) error {
-	s.putting.Lock()
-	defer s.putting.Unlock()
-	return moveInto(source, target)
-}
-
-func moveInto(source, target string) error {
-	f, err := os.Open(source)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := f.Chmod(fileMode); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(source, target); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(target))
-}
-
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // Has tells whether Open finds the archive: it is stored, or set aside.
 func (s *Store) Has(archive digest.Digest) bool {
 	path, err := s.path(archive)
@@ -159,17 +96,6 @@ func (s *Store) Has(archive digest.Digest) bool {
 	s.putting.Lock()
 	defer s.putting.Unlock()
 	return isRegular(path) || isRegular(s.asidePath(path))
-}
-
-// IsStored tells whether the store has an archive that is not set aside.
-func (s *Store) IsStored(archive digest.Digest) bool {
-	path, err := s.path(archive)
-	return err == nil && isRegular(path)
-}
-
-func isRegular(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // Open opens an archive and tells its size in bytes. One that was set aside is brought back. If the store does not hold it, the error
@@ -186,22 +112,6 @@ func (s *Store) Open(archive digest.Digest) (io.ReadSeekCloser, int64, error) {
 	return f, info.Size(), nil
 }
 
-func (s *Store) open(archive digest.Digest) (*os.File, fs.FileInfo, error) {
-	path, err := s.path(archive)
-	if err != nil {
-		return nil, nil, err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open artifact %s: %w", archive, err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("open artifact %s: %w", archive, err), f.Close())
-	}
-	return f, info, nil
-}
-
 // Remove deletes an archive. One that is not there is no error.
 func (s *Store) Remove(archive digest.Digest) error {
 	path, err := s.path(archive)
@@ -214,23 +124,36 @@ func (s *Store) Remove(archive digest.Digest) error {
 	return nil
 }
 
-// removeOld deletes a file or folder unless it was written after a time.
-func (s *Store) removeOld(path string, before time.Time) error {
-	s.putting.Lock()
-	defer s.putting.Unlock()
-	info, err := os.Lstat(path)
-	if err == nil && info.ModTime().Before(before) {
-		err = os.RemoveAll(path)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
+// SetAside moves an archive aside unless it is used, or somebody holds it. Restore and Open bring it back, until RemoveExpired deletes
+// it, or the space is needed.
+// Used is called without a lock; its error is returned. An archive that is not there is no error.
+func (s *Store) SetAside(archive digest.Digest, used func() (bool, error)) error {
+	return errors.Join(s.holds.unlessUsed(archive, used, s.setAside), s.keepWithinLimit())
 }
 
-func (s *Store) path(archive digest.Digest) (string, error) {
-	if archive.Validate() != nil || archive.Algorithm() != algorithm {
-		return "", fmt.Errorf("invalid artifact digest %q: want sha256:<64 hexadecimal digits>", archive)
+// RemoveUnused sets the archives aside that are not in use, unless they were stored after a time. Archives that somebody holds are kept.
+func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) error {
+	archives, err := os.ReadDir(filepath.Join(s.dir, algorithm.String()))
+	errs := []error{err}
+	for _, entry := range archives {
+		hex, isArchive := strings.CutSuffix(entry.Name(), suffix)
+		archive := digest.NewDigestFromEncoded(algorithm, hex)
+		switch info, err := entry.Info(); {
+		case !isArchive || archive.Validate() != nil:
+			errs = append(errs, s.removeOld(filepath.Join(s.dir, algorithm.String(), entry.Name()), before))
+		case err == nil && !inUse[archive] && info.ModTime().Before(before):
+			errs = append(errs, s.holds.unlessUsed(archive, func() (bool, error) { return false, nil }, s.setAside))
+		}
 	}
-	return filepath.Join(s.dir, algorithm.String(), archive.Encoded()+suffix), nil
+	return errors.Join(append(errs, s.keepWithinLimit())...)
+}
+
+// RemoveExpired deletes archives that were set aside before a time.
+func (s *Store) RemoveExpired(before time.Time) error {
+	entries, err := os.ReadDir(filepath.Join(s.dir, asideFolder))
+	errs := []error{err}
+	for _, entry := range entries {
+		errs = append(errs, s.removeOld(filepath.Join(s.dir, asideFolder, entry.Name()), before))
+	}
+	return errors.Join(errs...)
 }

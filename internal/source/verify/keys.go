@@ -28,6 +28,9 @@ const (
 	minCurveBits = 256
 )
 
+// wanted is what may be in a Secret.
+const wanted = "a public key in PEM, a signature of the archive (raw, base64 or PEM), or an ASCII-armoured GPG key or signature"
+
 // publicKey makes signatures over whole archives.
 type publicKey struct {
 	key         crypto.PublicKey
@@ -112,74 +115,77 @@ func isEd25519(key crypto.PublicKey) bool {
 	return is
 }
 
-// verifyArchive returns the fingerprint of the key that has signed the archive.
-func (e *Evidence) verifyArchive(archive Archive) (string, error) {
-	needsContent := false
-	for _, k := range e.keys {
-		needsContent = needsContent || isEd25519(k.key)
-	}
-	var content []byte
-	digest, err := archive.read(func(r io.Reader) (err error) {
-		if needsContent && archive.Size <= MaxEd25519Bytes {
-			content, err = readAtMost(r, archive.Size, MaxEd25519Bytes)
+var privateKeyParsers = []func([]byte) (any, error){
+	x509.ParsePKCS8PrivateKey,
+	func(der []byte) (any, error) { return x509.ParsePKCS1PrivateKey(der) },
+	func(der []byte) (any, error) { return x509.ParseECPrivateKey(der) },
+}
+
+func isPrivateKey(der []byte) bool {
+	for _, parse := range privateKeyParsers {
+		if _, err := parse(der); err == nil {
+			return true
 		}
-		return err
-	})
-	if err != nil {
-		return "", err
 	}
-	for _, s := range e.signatures {
-		for _, k := range e.keys {
-			if k.hasSigned(digest, content, s.value) {
-				return k.fingerprint, nil
+	return false
+}
+
+// ParsePrivateKey reads the key that an archive is signed with: RSA, ECDSA or Ed25519, in PEM as openssl writes it (PKCS#8,
+// PKCS#1 or SEC1), not encrypted. Its errors repeat nothing of the key.
+func ParsePrivateKey(content []byte) (crypto.Signer, error) {
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		switch {
+		case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
+			return nil, errors.New("the private key is encrypted, and passphrases are not supported: decrypt it with openssl pkey -in KEY.pem")
+		case block.Type == "OPENSSH PRIVATE KEY":
+			return nil, errors.New("the private key is in the format of OpenSSH: make one with openssl genpkey, or convert a copy with " +
+				"ssh-keygen -p -m PEM -f COPY")
+		}
+		for _, parse := range privateKeyParsers {
+			key, err := parse(block.Bytes)
+			if err != nil {
+				continue
 			}
+			signer, ok := key.(crypto.Signer)
+			if !ok {
+				return nil, errors.New("a private key of this kind does not sign: want an RSA, ECDSA or Ed25519 key")
+			}
+			if err := checkStrength(signer.Public()); err != nil {
+				return nil, err
+			}
+			return signer, nil
 		}
 	}
-	if needsContent && content == nil {
-		return "", fmt.Errorf("%w: an archive of more than %d MiB cannot be verified with an Ed25519 key: sign it with an RSA or ECDSA key, "+
-			"or pin spec.digest", ErrInvalidSignature, MaxEd25519Bytes>>20)
+	if bytes.Contains(content, []byte("PUBLIC KEY-----")) {
+		return nil, errors.New("it is a public key: signing takes the private one")
 	}
-	return "", fmt.Errorf("%w: %s is not signed by %s: the archive is not what was signed, or it was signed with another key",
-		ErrInvalidSignature, archive.Digest, e.keyNames())
+	return nil, errors.New("there is no private key in PEM (PKCS#8, PKCS#1 or SEC1) that can be read")
 }
 
-// readAtMost reads all there is, or gives nil if that is more than most. The size is what is expected.
-func readAtMost(r io.Reader, size, most int64) ([]byte, error) {
-	buffer := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
-	if _, err := buffer.ReadFrom(io.LimitReader(r, most+1)); err != nil {
-		return nil, fmt.Errorf("reading the archive: %w", err)
-	}
-	if int64(buffer.Len()) > most {
-		return nil, nil
-	}
-	return buffer.Bytes(), nil
-}
-
-func (e *Evidence) keyNames() string {
-	if len(e.keys) == 1 {
-		return "the key " + e.keys[0].fingerprint
-	}
-	return fmt.Sprintf("any of the %d keys", len(e.keys))
-}
-
-// read gives the whole content to use, and discards the rest. It fails with ErrContentChanged if that was not
-// the content that the digest belongs to, even if use failed: what use has seen is worth nothing then.
-func (a Archive) read(use func(io.Reader) error) ([sha256.Size]byte, error) {
-	var sum [sha256.Size]byte
-	content, err := a.Open()
+// Sign makes the signature that openssl makes: RSA (PKCS#1 v1.5) and ECDSA keys sign the sha256 of the archive (`openssl dgst
+// -sha256 -sign`), Ed25519 keys the archive (`openssl pkeyutl -sign -rawin`). Same input, same bytes. The fingerprint is
+// that of the public key.
+func Sign(key crypto.Signer, archive io.Reader) (signature []byte, fingerprint string, err error) {
+	fingerprint, err = fingerprintOf(key.Public())
 	if err != nil {
-		return sum, err
+		return nil, "", err
 	}
-	defer content.Close()
+	if isEd25519(key.Public()) {
+		content, err := readAtMost(archive, 0, MaxEd25519Bytes)
+		switch {
+		case err != nil:
+			return nil, "", err
+		case content == nil:
+			return nil, "", fmt.Errorf("the archive has more than %d MiB, too much for an Ed25519 key: use an RSA or ECDSA key", MaxEd25519Bytes>>20)
+		}
+		signature, err = key.Sign(nil, content, &ed25519.Options{})
+		return signature, fingerprint, err
+	}
 	hash := sha256.New()
-	hashed := io.TeeReader(content, hash)
-	useErr := use(hashed)
-	if _, err := io.Copy(io.Discard, hashed); err != nil {
-		return sum, fmt.Errorf("reading the archive: %w", err)
+	if _, err := io.Copy(hash, archive); err != nil {
+		return nil, "", err
 	}
-	sum = [sha256.Size]byte(hash.Sum(nil))
-	if is := digest.NewDigest(digest.SHA256, hash); is != a.Digest {
-		return sum, fmt.Errorf("%w: it is now %s instead of %s", ErrContentChanged, is, a.Digest)
-	}
-	return sum, useErr
+	// Without a source of randomness ECDSA signs as in RFC 6979.
+	signature, err = key.Sign(nil, hash.Sum(nil), crypto.SHA256)
+	return signature, fingerprint, err
 }

@@ -5,38 +5,9 @@ package verify
 import (
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/opencontainers/go-digest"
-)
-
-// Methods by which an archive can be accepted.
-const (
-	// MethodSignature: a detached signature over the whole archive is right.
-	MethodSignature = "Signature"
-	// MethodGalaxySignature: an Ansible Galaxy signature over the archive's MANIFEST.json is right. That the archive's files
-	// are those that MANIFEST.json vouches for is for the caller to check.
-	MethodGalaxySignature = "GalaxySignature"
-	// MethodDigest: the archive has the digest that the user pinned.
-	MethodDigest = "Digest"
-	// MethodSkipped: the user asked for no verification.
-	MethodSkipped = "Skipped"
-)
-
-var (
-	// ErrDigestMismatch: the archive is not the pinned one. No other setting overrules this.
-	ErrDigestMismatch = errors.New("digest mismatch")
-	// ErrInvalidDigest: a digest is not "sha256:" and 64 lower-case hexadecimal digits.
-	ErrInvalidDigest = errors.New("invalid digest")
-	// ErrUnverified: the user gave nothing that the archive can be verified with.
-	ErrUnverified = errors.New("unverified archive")
-	// ErrInvalidSignature: no signature is right for the archive and one of the keys.
-	ErrInvalidSignature = errors.New("invalid signature")
-	// ErrInvalidEvidence: what should hold public keys and signatures does not, or holds what must not be there.
-	ErrInvalidEvidence = errors.New("no usable signature")
-	// ErrContentChanged: the content that was read is not that of the digest.
-	ErrContentChanged = errors.New("the archive's content changed")
 )
 
 // Policy is what an OperatorCollection says about the verification of its archive.
@@ -50,30 +21,6 @@ type Policy struct {
 	// Time is when GPG keys and signatures must be valid: not expired, and of the past.
 	Time time.Time
 }
-
-// Archive is what is verified.
-type Archive struct {
-	// Digest of the archive. Without a signature the caller's word is taken for it; with one the content must have it.
-	Digest digest.Digest
-	// Size in bytes.
-	Size int64
-	// Open gives the content from its beginning. It is called only if there is a signature to check.
-	Open func() (io.ReadCloser, error)
-	// Manifest finds MANIFEST.json in the content. It fails with fs.ErrNotExist if there is none.
-	Manifest func(content io.Reader) ([]byte, error)
-}
-
-// Result says how an archive was accepted.
-type Result struct {
-	// Method is one of the methods of this package.
-	Method string
-	// Key is the fingerprint of the key whose signature was right: see [Evidence].
-	Key string
-	// Digest is the digest of the accepted archive.
-	Digest digest.Digest
-}
-
-func isSHA256(d digest.Digest) bool { return d.Validate() == nil && d.Algorithm() == digest.SHA256 }
 
 // Check says, before there is an archive, whether the policy can accept any. It fails with ErrInvalidDigest or
 // ErrUnverified.
@@ -107,4 +54,30 @@ func Verify(policy Policy, archive Archive) (Result, error) {
 		return Result{Method: MethodDigest, Digest: archive.Digest}, nil
 	}
 	return Result{Method: MethodSkipped, Digest: archive.Digest}, nil
+}
+
+// verify reads the archive, once or, for GPG signatures, twice.
+func (e *Evidence) verify(archive Archive, at time.Time) (Result, error) {
+	var problems []error
+	for _, way := range []struct {
+		method   string
+		possible bool
+		verify   func() (key string, err error)
+	}{
+		{MethodSignature, len(e.keys) > 0 && len(e.signatures) > 0, func() (string, error) { return e.verifyArchive(archive) }},
+		{MethodGalaxySignature, len(e.keyring) > 0 && len(e.galaxySignatures) > 0, func() (string, error) { return e.verifyManifest(archive, at) }},
+	} {
+		if !way.possible {
+			continue
+		}
+		key, err := way.verify()
+		if err == nil {
+			return Result{Method: way.method, Key: key, Digest: archive.Digest}, nil
+		}
+		if !errors.Is(err, ErrInvalidSignature) {
+			return Result{}, err
+		}
+		problems = append(problems, err)
+	}
+	return Result{}, errors.Join(problems...)
 }
