@@ -117,12 +117,6 @@ var ofReconcilers = []mutation{
 		"if false {",
 	},
 	{
-		"OperatorCollections are not counted", "operatorcollection.(*acceptance).checkNumber",
-		"return status.BudgetExceeded(a.Budgets.collections().Check(claims, indexOf(all, oc)))",
-		`_ = status.BudgetExceeded(a.Budgets.collections().Check(claims, indexOf(all, oc)))
-	return nil`,
-	},
-	{
 		"an outage ends in the state before status says so", "(*probeMemory).mayRecover",
 		"(reachable.Status == metav1.ConditionTrue ||",
 		"(true || reachable.Status == metav1.ConditionTrue ||",

@@ -185,14 +185,10 @@ func TestImportIsRefused(t *testing.T) {
 			i.Reserved, err = reserved.Parse([]string{"tests=namespace:elsewhere"})
 			apiserver.Must(t, err)
 		}, v2beta2.ReasonDomainReserved, "", false, true},
-		"kinds": {func(t *testing.T, i *importer) {
-			i.Budgets.Kinds = budget.Limits{PerNamespace: 1, Total: 10000}
-			i.addImported(t, "other")
-		}, v2beta2.ReasonBudgetExceeded, "--max-kinds", false, true},
+		"kinds": {kindsBudget, v2beta2.ReasonBudgetExceeded, "--max-kinds", false, true},
 		"bytes": {func(_ *testing.T, i *importer) {
-			i.Budgets.StoredBytes = budget.Limits{PerNamespace: 1, Total: 1 << 40}
+			i.Budgets.StoredBytes = 1
 		}, v2beta2.ReasonBudgetExceeded, "--max-stored-bytes", false, true},
-		"collections": {collectionsBudget, v2beta2.ReasonBudgetExceeded, "--max-collections", false, false},
 		"a CRD of others": {func(t *testing.T, i *importer) {
 			crds, err := render.CRDs(i.loaded(t, i.source), model.Group)
 			apiserver.Must(t, err)
@@ -210,8 +206,8 @@ func TestImportIsRefused(t *testing.T) {
 	}
 }
 
-func collectionsBudget(t *testing.T, i *importer) {
-	i.Budgets.Collections = budget.Limits{PerNamespace: 1, Total: 10000}
+func kindsBudget(t *testing.T, i *importer) {
+	i.Budgets.Kinds = budget.Limits{PerNamespace: 1, Total: 10000}
 	i.addImported(t, "other")
 }
 
@@ -483,7 +479,7 @@ func TestOperatorCollectionsWaitForEachOther(t *testing.T) {
 // What is gone is forgotten: no budget is held for it.
 func TestOperatorCollectionThatIsGone(t *testing.T) {
 	i := newImporter(t)
-	collectionsBudget(t, i)
+	kindsBudget(t, i)
 	i.becomes(t, v2beta2.ReasonBudgetExceeded, "")
 	other := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: "other"}}
 	apiserver.Must(t, i.server.Client.Delete(t.Context(), other))

@@ -17,11 +17,10 @@ import (
 
 // budgetSettings limit what users of the manager can make it use.
 type budgetSettings struct {
-	collections, kinds, endpoints, downloads, workers budget.Limits
-	storedBytes, storedBytesPerNamespace              byteSize
-	loadedBytes, memoryLimit                          byteSize
-	crdVersions                                       int
-	connections                                       store.ConnectionLimits
+	kinds, endpoints, downloads, workers  budget.Limits
+	storedBytes, loadedBytes, memoryLimit byteSize
+	crdVersions                           int
+	connections                           store.ConnectionLimits
 }
 
 // byteSize is a flag with a number of bytes, such as 512Mi.
@@ -50,17 +49,21 @@ func (s *budgetSettings) addFlags(flags *pflag.FlagSet) {
 		*of = value
 		flags.Var(of, name, what)
 	}
-	limits(&s.collections, "max-collections", "OperatorCollections that are imported", 50, 1000)
 	limits(&s.kinds, "max-kinds", "different kinds that are imported", 200, 2000)
 	limits(&s.endpoints, "max-probed-endpoints", "ZosEndpoints that are probed", 1000, 5000)
 	limits(&s.downloads, "max-downloads", "concurrent downloads of archives", 4, 32)
 	limits(&s.workers, "max-workers", "concurrent reconciles of OperatorCollections, and of SubOperatorConfigs", 2, 4)
-	bytes(&s.storedBytesPerNamespace, "max-stored-bytes-per-namespace", 1<<30, "maximum size of the different archives that are imported in one namespace")
 	bytes(&s.storedBytes, "max-stored-bytes", 2<<30, "maximum size of the different archives that are imported in all namespaces; those that nothing uses are kept only as long as all are not larger; must leave space on the volume for max-uploaded-bytes and for downloads")
 	bytes(&s.loadedBytes, "max-loaded-bytes", imports.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
 	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD; those that nothing uses end after version-retention and twice version-deprecation-period")
 	flags.IntVar(&s.connections.Total, "max-archive-connections", store.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
+	for _, name := range []string{"max-collections", "max-collections-per-namespace", "max-stored-bytes-per-namespace"} {
+		flags.String(name, "", "has no effect")
+		if err := flags.MarkDeprecated(name, "it has no effect: limit the OperatorCollections of a namespace with a ResourceQuota"); err != nil {
+			panic(err)
+		}
+	}
 	flags.IntVar(&s.connections.PerClient, "max-archive-connections-per-client", store.DefaultConnectionsPerClient, "maximum number of open connections to artifact-bind-address from one IP address; others are closed")
 }
 
@@ -71,12 +74,10 @@ func (s *budgetSettings) validate() error {
 		name        string
 		each, total int64
 	}{
-		{"max-collections", s.collections.PerNamespace, s.collections.Total},
 		{"max-kinds", s.kinds.PerNamespace, s.kinds.Total},
 		{"max-probed-endpoints", s.endpoints.PerNamespace, s.endpoints.Total},
 		{"max-downloads", s.downloads.PerNamespace, s.downloads.Total},
 		{"max-workers", s.workers.PerNamespace, s.workers.Total},
-		{"max-stored-bytes", int64(s.storedBytesPerNamespace), int64(s.storedBytes)},
 	} {
 		if limit.each < 1 || limit.total < limit.each {
 			errs = append(errs, fmt.Errorf("--%s-per-namespace must be at least 1, and --%s at least that", limit.name, limit.name))
@@ -85,8 +86,8 @@ func (s *budgetSettings) validate() error {
 	if s.connections.PerClient < 1 || s.connections.Total < s.connections.PerClient {
 		errs = append(errs, errors.New("--max-archive-connections-per-client must be at least 1, and --max-archive-connections at least that"))
 	}
-	if s.loadedBytes < 1 || s.crdVersions < 2 || s.memoryLimit < 0 {
-		errs = append(errs, errors.New("--max-loaded-bytes must be positive, --max-crd-versions at least 2, and --memory-limit not negative"))
+	if s.storedBytes < 1 || s.loadedBytes < 1 || s.crdVersions < 2 || s.memoryLimit < 0 {
+		errs = append(errs, errors.New("--max-stored-bytes and --max-loaded-bytes must be positive, --max-crd-versions at least 2, and --memory-limit not negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -99,8 +100,5 @@ func (s *budgetSettings) limitMemory() {
 }
 
 func (s *budgetSettings) ofCollections() *operatorcollection.Budgets {
-	return &operatorcollection.Budgets{
-		Collections: s.collections, Kinds: s.kinds, CRDVersions: s.crdVersions,
-		StoredBytes: budget.Limits{PerNamespace: int64(s.storedBytesPerNamespace), Total: int64(s.storedBytes)},
-	}
+	return &operatorcollection.Budgets{Kinds: s.kinds, CRDVersions: s.crdVersions, StoredBytes: int64(s.storedBytes)}
 }

@@ -15,6 +15,7 @@ func TestBudgetSettings(t *testing.T) {
 	}{
 		"default":                   {},
 		"greater":                   {flags: []string{"--max-kinds=9000", "--max-kinds-per-namespace=9000", "--max-stored-bytes=1Ti"}},
+		"without effect":            {flags: []string{"--max-collections=10", "--max-stored-bytes-per-namespace=1Gi"}},
 		"no room":                   {flags: []string{"--max-workers-per-namespace=0"}, problem: "--max-workers-per-namespace must be at least 1"},
 		"more for one than for all": {flags: []string{"--max-downloads-per-namespace=33"}, problem: "--max-downloads at least that"},
 		"more for one client":       {flags: []string{"--max-archive-connections=10"}, problem: "--max-archive-connections-per-client"},
@@ -39,7 +40,7 @@ func TestBudgetsOfTheEnvironment(t *testing.T) {
 	s, err := parse(t, map[string]string{
 		"COLLECTION_OPERATOR_MAX_STORED_BYTES": "8Gi", "COLLECTION_OPERATOR_MAX_KINDS": "3000",
 	}, "--max-kinds=4000")
-	if got := s.budgets.ofCollections(); err != nil || got.StoredBytes.Total != 8<<30 || got.Kinds.Total != 4000 || got.CRDVersions != 50 {
-		t.Errorf("got %+v, %+v, error %v", got.StoredBytes, got.Kinds, err)
+	if got := s.budgets.ofCollections(); err != nil || got.StoredBytes != 8<<30 || got.Kinds.Total != 4000 || got.CRDVersions != 50 {
+		t.Errorf("got %d, %+v, error %v", got.StoredBytes, got.Kinds, err)
 	}
 }

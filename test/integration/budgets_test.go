@@ -44,31 +44,6 @@ func expectOverBudget(ctx context.Context, oc *v2beta2.OperatorCollection, messa
 var _ = Describe("A budget", attack.Label, func() {
 	const group = "Denial of service"
 
-	It("of OperatorCollections lets the oldest be imported, and the next one when there is room", func(ctx context.Context) {
-		namespace, first := newNamespace(ctx), newSample()
-		oldest := installSample(ctx, namespace, first)
-		withFlags(ctx, "--max-collections-per-namespace=1")
-		asked := make(chan struct{}, 100)
-		second := newSample()
-		archive := second.archive()
-		url := web.Handle(func(w http.ResponseWriter, _ *http.Request) {
-			asked <- struct{}{}
-			_, _ = w.Write(archive)
-		})
-		younger := newCollection(namespace, "younger", v2beta2.OperatorCollectionSpec{CollectionURL: url, Digest: DigestOf(archive)})
-		Create(ctx, younger)
-		expectOverBudget(ctx, younger, fmt.Sprintf("the budget of OperatorCollections in namespace %q is exceeded: 1 of 1 are used and 1 more are needed", namespace))
-		observed := readySays(ctx, younger)
-		Expect(asked).NotTo(Receive())
-		By("importing one of another namespace meanwhile")
-		importSample(ctx, newNamespace(ctx), newSample())
-		ExpectReady(ctx, oldest)
-		By("deleting the oldest")
-		Remove(ctx, oldest)
-		Eventually(ctx, Condition(ctx, younger, v2beta2.ConditionImported)).Should(ConditionTrue())
-		attack.Repelled(group, "create more OperatorCollections than the budget allows", "the oldest is imported, others wait and nothing is fetched", observed)
-	})
-
 	It("of kinds keeps a collection with too many from being imported, and takes nothing away when it is lowered", func(ctx context.Context) {
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
@@ -88,21 +63,6 @@ var _ = Describe("A budget", attack.Label, func() {
 		Patch(ctx, oc, MustJSON(map[string]any{"spec": s.pinned()}))
 		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(WithMessage("version 1.1.0"))
 		attack.Repelled(group, "import more kinds than the budget of the namespace, or of all, allows", "they are not imported, and what is installed is upgraded", readySays(ctx, stranger))
-	})
-
-	It("of stored archives refuses one that is too large, and keeps nothing of it", func(ctx context.Context) {
-		namespace := newNamespace(ctx)
-		withFlags(ctx, "--max-stored-bytes-per-namespace=64Ki")
-		oc := importSample(ctx, namespace, newSample())
-		large := newSample()
-		large.files = map[string]string{"large.txt": noise(128 << 10)}
-		archive := large.archive()
-		refused := newCollection(namespace, "large", pinned(archive))
-		Create(ctx, refused)
-		expectOverBudget(ctx, refused, fmt.Sprintf("the budget of stored archives in namespace %q is exceeded: 1 MiB of 1 MiB are used", namespace))
-		Eventually(ctx, theManager.storedArchives).ShouldNot(ContainElement(ContainSubstring(strings.TrimPrefix(DigestOf(archive), "sha256:"))))
-		Expect(Condition(ctx, oc, v2beta2.ConditionImported)(Default)).To(ConditionTrue())
-		attack.Repelled(group, "fill the manager's volume with archives", "refused, and not kept", readySays(ctx, refused))
 	})
 
 	It("of versions keeps a CRD from growing without end: the next one is refused", func(ctx context.Context) {

@@ -24,7 +24,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/controller/upgradecheck"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
-	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -39,27 +38,6 @@ type acceptance struct {
 	Source      *intake.Source
 	Budgets     *Budgets
 	status      *statusWriter
-}
-
-// checkNumber refuses an OperatorCollection of which there are too many, before anything is fetched for it.
-func (a *acceptance) checkNumber(ctx context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
-	if oc.Status.Artifact != nil {
-		return nil
-	}
-	imports, err := a.Imports.List(ctx)
-	if err != nil {
-		return err
-	}
-	all := oldestFirst(imports, oc)
-	claims := make([]budget.Claim, len(all))
-	for i := range all {
-		one := budget.Items{string(all[i].UID): 1}
-		claims[i] = budget.Claim{Namespace: all[i].Namespace, Wanted: one}
-		if all[i].Status.Artifact != nil {
-			claims[i].Held = one
-		}
-	}
-	return status.BudgetExceeded(a.Budgets.collections().Check(claims, indexOf(all, oc)))
 }
 
 // checkNeeds refuses a collection that does not fit into the budgets, before its CRDs are planned, which takes long if it has many.

@@ -22,12 +22,10 @@ import (
 
 // Budgets limit what OperatorCollections use. What is imported stays, whatever the limits are.
 type Budgets struct {
-	// Collections limits the number of OperatorCollections.
-	Collections budget.Limits
 	// Kinds limits the number of different kinds that are imported.
 	Kinds budget.Limits
-	// StoredBytes limits the size of the different archives that are imported.
-	StoredBytes budget.Limits
+	// StoredBytes limits the size of the different archives that are imported in all namespaces, or is zero.
+	StoredBytes int64
 	// CRDVersions is the maximum number of versions of a CRD, or zero. Unused ones are retired, but only after months.
 	CRDVersions int
 
@@ -44,16 +42,12 @@ func (n collectionNeeds) equal(others collectionNeeds) bool {
 	return maps.Equal(n.kinds, others.kinds) && maps.Equal(n.archives, others.archives)
 }
 
-func (b *Budgets) collections() budget.Budget {
-	return budget.Budget{Limits: b.Collections, Name: "OperatorCollections", Flag: "--max-collections"}
-}
-
 func (b *Budgets) kinds() budget.Budget {
 	return budget.Budget{Limits: b.Kinds, Name: "kinds", Flag: "--max-kinds"}
 }
 
 func (b *Budgets) archives() budget.Budget {
-	return budget.Budget{Limits: b.StoredBytes, Name: "stored archives", Flag: "--max-stored-bytes", Format: budget.MiB}
+	return budget.Budget{Limits: budget.Limits{Total: b.StoredBytes}, Name: "stored archives", Flag: "--max-stored-bytes", Format: budget.MiB}
 }
 
 // importedNeeds are what an OperatorCollection uses.
@@ -138,42 +132,23 @@ func (b *Budgets) checkVersions(scope *importScope) error {
 }
 
 // historyRoom returns how many bytes the archives that are only in the history of an OperatorCollection may have: what imported
-// archives, and the histories of the other OperatorCollections, leave of the budgets. It is nil without a budget.
+// archives, and the histories of the other OperatorCollections, leave of the budget. It is nil without a budget.
 func (b *Budgets) historyRoom(all []v2beta2.OperatorCollection, own *v2beta2.OperatorCollection, accepted *v2beta2.Artifact) *int64 {
-	namespace, total := budget.Items{accepted.Digest: accepted.Size}, budget.Items{accepted.Digest: accepted.Size}
+	if b.StoredBytes <= 0 {
+		return nil
+	}
+	used := budget.Items{accepted.Digest: accepted.Size}
 	for i := range all {
 		oc := &all[i]
 		if oc.UID == own.UID {
 			continue
 		}
-		uses := importedNeeds(oc).archives
-		if uses == nil {
-			uses = budget.Items{}
-		}
+		maps.Copy(used, importedNeeds(oc).archives)
 		for _, entry := range oc.Status.History {
-			uses[entry.Digest] = entry.Size
-		}
-		maps.Copy(total, uses)
-		if oc.Namespace == own.Namespace {
-			maps.Copy(namespace, uses)
+			used[entry.Digest] = entry.Size
 		}
 	}
-	inNamespace, inTotal := leftOf(b.StoredBytes.PerNamespace, namespace), leftOf(b.StoredBytes.Total, total)
-	if inNamespace == nil || inTotal != nil && *inTotal < *inNamespace {
-		return inTotal
-	}
-	return inNamespace
-}
-
-// leftOf returns what items leave of a limit, or nil if there is none.
-func leftOf(limit int64, items budget.Items) *int64 {
-	if limit <= 0 {
-		return nil
-	}
-	for _, size := range items {
-		limit -= size
-	}
-	return &limit
+	return new(b.StoredBytes - used.Sum())
 }
 
 // settle forgets what an OperatorCollection waits for, unless err says that it still does.
@@ -192,15 +167,14 @@ func (b *Budgets) Measure(ctx context.Context, reader client.Reader, probed budg
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
-	collections, kinds := newUse("collections", b.Collections), newUse("kinds", b.Kinds)
-	bytes, probes := newUse("stored_bytes", b.StoredBytes), newUse("probed_endpoints", probed)
+	kinds, bytes := newUse("kinds", b.Kinds), newUse("stored_bytes", budget.Limits{Total: b.StoredBytes})
+	probes := newUse("probed_endpoints", probed)
 	for i := range ocs.Items {
 		oc := &ocs.Items[i]
 		if oc.Status.Artifact == nil {
 			continue
 		}
 		needs := importedNeeds(oc)
-		collections.add(oc.Namespace, budget.Items{string(oc.UID): 1})
 		kinds.add(oc.Namespace, needs.kinds)
 		bytes.add(oc.Namespace, needs.archives)
 	}
@@ -209,7 +183,7 @@ func (b *Budgets) Measure(ctx context.Context, reader client.Reader, probed budg
 			probes.add(e.Namespace, budget.Items{string(e.UID): 1})
 		}
 	}
-	return []metrics.Budget{collections.sum(), kinds.sum(), bytes.sum(), probes.sum()}, nil
+	return []metrics.Budget{kinds.sum(), bytes.sum(), probes.sum()}, nil
 }
 
 // use is what is used of a budget. What several objects share counts once, as in [budget.Budget].

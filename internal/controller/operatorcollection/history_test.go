@@ -13,7 +13,6 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
-	"github.com/collection-operator/collection-operator/internal/platform/budget"
 )
 
 // ownedBy is the entry of a field manager that owns fields of the spec, written some minutes after the first.
@@ -130,7 +129,7 @@ func TestRecordVersion(t *testing.T) {
 	expect("4.0.0 Installing")
 }
 
-// What only histories need is what imported archives leave of the budgets.
+// What only histories need is what imported archives leave of the budget.
 func TestHistoryRoom(t *testing.T) {
 	oc := func(namespace, name, imported string, history ...string) v2beta2.OperatorCollection {
 		made := v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(namespace + name)}}
@@ -145,16 +144,9 @@ func TestHistoryRoom(t *testing.T) {
 		oc("one", "own", "a1", "a1", "a0"), oc("one", "other", "b1", "b1", "b0"), oc("two", "third", "b1", "b1", "c0"),
 	}
 	accepted := &v2beta2.Artifact{Digest: "a2", Size: 100}
-	for limits, want := range map[budget.Limits]int64{
-		{PerNamespace: 1000}:             700,
-		{Total: 1000}:                    600,
-		{PerNamespace: 1000, Total: 750}: 350,
-		{PerNamespace: 300, Total: 1000}: 0,
-		{PerNamespace: 100}:              -200,
-	} {
-		budgets := &Budgets{StoredBytes: limits}
-		if got := budgets.historyRoom(all, &all[0], accepted); got == nil || *got != want {
-			t.Errorf("%+v: got %v, want %d", limits, got, want)
+	for limit, want := range map[int64]int64{1000: 600, 750: 350, 100: -300} {
+		if got := (&Budgets{StoredBytes: limit}).historyRoom(all, &all[0], accepted); got == nil || *got != want {
+			t.Errorf("%d: got %v, want %d", limit, got, want)
 		}
 	}
 	if got := (&Budgets{}).historyRoom(all, &all[0], accepted); got != nil {

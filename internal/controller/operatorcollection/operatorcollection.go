@@ -137,7 +137,6 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 	claims, acceptance, replicas, defaults := r.claims(), r.acceptance(), r.replicas(), r.defaults()
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
-		acceptance.checkNumber,
 		r.ensureArtifact,
 		r.loadCollection,
 		acceptance.checkNeeds,
