@@ -17,6 +17,16 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
+// Error says why a CRD cannot be as a collection needs it.
+type Error struct {
+	// Reason is a Reason constant of the API.
+	Reason string
+	err    error
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+
 // Contribution is one version of a kind from one version of a collection.
 type Contribution struct {
 	// Version is the collection's version.
@@ -216,19 +226,6 @@ func withoutTitle(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 	}
 }
 
-// specOf returns the schema of spec, or nil. Changes to its maps also change the version, since copies of a schema share
-// them.
-func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
-	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
-		return nil
-	}
-	spec, ok := v.Schema.OpenAPIV3Schema.Properties["spec"]
-	if !ok || spec.Properties == nil {
-		return nil
-	}
-	return &spec
-}
-
 // addForeign adds to schema the fields that only other has. It returns the path of a field that has different types in both.
 func addForeign(schema, other *apiextensionsv1.JSONSchemaProps, path string) (conflict string, types [2]string) {
 	if schema.Type != other.Type {
@@ -253,10 +250,6 @@ func addForeign(schema, other *apiextensionsv1.JSONSchemaProps, path string) (co
 		schema.Properties[name] = own
 	}
 	return "", types
-}
-
-func hasItems(schema *apiextensionsv1.JSONSchemaProps) bool {
-	return schema.Items != nil && schema.Items.Schema != nil
 }
 
 // loosened returns a copy of schema that accepts every value of its type and has no defaults.

@@ -17,16 +17,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
 
-// Error says why a CRD cannot be as a collection needs it.
-type Error struct {
-	// Reason is a Reason constant of the API.
-	Reason string
-	err    error
-}
-
-func (e *Error) Error() string { return e.err.Error() }
-func (e *Error) Unwrap() error { return e.err }
-
 // Version is one version of a collection that needs CRDs.
 type Version struct {
 	Collection *model.Collection

@@ -154,3 +154,20 @@ func onlyFalseOf(field *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSc
 	}
 	return &apiextensionsv1.JSONSchemaProps{Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}}
 }
+
+// specOf returns the schema of spec, or nil. Changes to its maps also change the version, since copies of a schema share
+// them.
+func specOf(v *apiextensionsv1.CustomResourceDefinitionVersion) *apiextensionsv1.JSONSchemaProps {
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return nil
+	}
+	spec, ok := v.Schema.OpenAPIV3Schema.Properties["spec"]
+	if !ok || spec.Properties == nil {
+		return nil
+	}
+	return &spec
+}
+
+func hasItems(schema *apiextensionsv1.JSONSchemaProps) bool {
+	return schema.Items != nil && schema.Items.Schema != nil
+}

@@ -134,13 +134,6 @@ func (f Fix) same(before, after *yaml.Node, changed *int) bool {
 	return true
 }
 
-func eachNode(n *yaml.Node, visit func(*yaml.Node)) {
-	visit(n)
-	for _, child := range n.Content {
-		eachNode(child, visit)
-	}
-}
-
 // unquoted is a line with a key and a template without quotes as its value. With a colon in the value a line end may be what is missing;
 // what a tab or a # begins may be a comment.
 var unquoted = regexp.MustCompile(`^( *(?:- +)*[A-Za-z0-9_.-]+: +)(\{\{[^:#\t]*\}\}[^:#\t]*)$`)

@@ -83,7 +83,7 @@ var (
 )
 
 // readCollectionRequirements reads the files that list needed collections, and the Galaxy metadata.
-func (l *loader) readCollectionRequirements(c *Collection) error {
+func readCollectionRequirements(l *loader, c *Collection) error {
 	for _, file := range requirementsFiles {
 		content, _, err := l.readOptional(file)
 		if err != nil {
@@ -93,10 +93,10 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 			continue
 		}
 		if doc, ok := l.ParseDocument(file, content); ok {
-			l.addRequirements(c, doc)
+			addRequirements(l, c, doc)
 		}
 	}
-	l.addGalaxyDependencies(c)
+	addGalaxyDependencies(l, c)
 	own := c.Galaxy.Namespace + "." + c.Galaxy.Name
 	others := slices.DeleteFunc(c.Dependencies.Collections, func(r Requirement) bool { return r.Name == own })
 	c.Dependencies.Collections = others
@@ -110,7 +110,7 @@ func (l *loader) readCollectionRequirements(c *Collection) error {
 }
 
 // addRequirements reads a document that is a list, or a mapping with the list at "collections".
-func (l *loader) addRequirements(c *Collection, doc findings.Value) {
+func addRequirements(l *loader, c *Collection, doc findings.Value) {
 	if !doc.Present() {
 		return
 	}
@@ -123,14 +123,14 @@ func (l *loader) addRequirements(c *Collection, doc findings.Value) {
 		items = root.Get("collections")
 	}
 	for _, item := range items.List() {
-		if r, ok := l.readRequirement(item); ok {
+		if r, ok := readRequirement(l, item); ok {
 			c.Dependencies.Collections = append(c.Dependencies.Collections, r)
 		}
 	}
 }
 
 // readRequirement reads one item: a text, or a mapping. ok is false, and the reason reported, if it cannot be used.
-func (l *loader) readRequirement(v findings.Value) (r Requirement, ok bool) {
+func readRequirement(l *loader, v findings.Value) (r Requirement, ok bool) {
 	at, kind := v, findings.Value{}
 	if m, ok := v.Keyed(); ok {
 		if m.Get("src").Present() || m.Get("scm").Present() {
@@ -155,7 +155,7 @@ func (l *loader) readRequirement(v findings.Value) (r Requirement, ok bool) {
 	if name, version, found := strings.Cut(r.Name, ":"); found && r.Type == FromGalaxy && r.Version == "" {
 		r.Name, r.Version = name, version
 	}
-	return r, l.completeRequirement(&r, at)
+	return r, completeRequirement(l, &r, at)
 }
 
 // guessType is what ansible-galaxy takes a requirement without a type for.
@@ -172,13 +172,13 @@ func guessType(name string) RequirementType {
 }
 
 // completeRequirement checks a requirement against its type and makes its path relative to the collection's root.
-func (l *loader) completeRequirement(r *Requirement, at findings.Value) bool {
+func completeRequirement(l *loader, r *Requirement, at findings.Value) bool {
 	problem := ""
 	switch r.Type {
 	case FromGalaxy:
 		r.Version, problem = checkCollection(r.Name, r.Version)
 	case FromFile, FromFolder:
-		r.Name, problem = l.requiredPath(r.File, r.Name)
+		r.Name, problem = requiredPath(l, r.File, r.Name)
 	case FromURL:
 		if !httpURL.MatchString(r.Name) {
 			problem = "is not an http or https address"
@@ -215,7 +215,7 @@ func checkCollection(name, version string) (versionRange, problem string) {
 
 // requiredPath finds a file or folder: beside the file that names it or below the root, as authors write both. An
 // absolute path is one of the runtime image.
-func (l *loader) requiredPath(from, name string) (clean, problem string) {
+func requiredPath(l *loader, from, name string) (clean, problem string) {
 	if path.IsAbs(name) {
 		return path.Clean(name), ""
 	}
@@ -228,7 +228,7 @@ func (l *loader) requiredPath(from, name string) (clean, problem string) {
 }
 
 // addGalaxyDependencies adds the dependencies of MANIFEST.json or galaxy.yml, sorted by name.
-func (l *loader) addGalaxyDependencies(c *Collection) {
+func addGalaxyDependencies(l *loader, c *Collection) {
 	if len(c.Galaxy.Dependencies) > maxRequirements {
 		l.ReportFile(l.galaxySource, ruleRequirements, "dependencies: the collection needs more than %d collections", maxRequirements)
 		return

@@ -90,12 +90,12 @@ type loader struct {
 
 func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
-	steps := []func(*Collection) error{
-		l.readGalaxy, l.checkFiles, l.readConfig, l.readRuntime, l.readCollectionRequirements, l.readPythonRequirements,
-		l.checkPlaybooks, l.checkMigrationPlaybook, l.checkAnsibleConfig,
+	steps := []func(*loader, *Collection) error{
+		(*loader).readGalaxy, (*loader).checkFiles, (*loader).readConfig, (*loader).readRuntime, readCollectionRequirements, readPythonRequirements,
+		(*loader).checkPlaybooks, (*loader).checkMigrationPlaybook, (*loader).checkAnsibleConfig,
 	}
 	for _, step := range steps {
-		if err := step(c); err != nil {
+		if err := step(l, c); err != nil {
 			return nil, err
 		}
 	}

@@ -23,7 +23,7 @@ var pipComment = regexp.MustCompile(`(^|\s+)#.*$`)
 
 // readPythonRequirements reads every requirements.txt of the collection. It skips links, and folders whose name begins with a
 // dot.
-func (l *loader) readPythonRequirements(c *Collection) error {
+func readPythonRequirements(l *loader, c *Collection) error {
 	var files []string
 	err := fs.WalkDir(l.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -51,7 +51,7 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 		if err != nil {
 			return err
 		}
-		p := l.parsePython(file, content)
+		p := parsePython(l, file, content)
 		if len(p.Requirements) > 0 {
 			c.Dependencies.Python = append(c.Dependencies.Python, p)
 		}
@@ -65,7 +65,7 @@ func (l *loader) readPythonRequirements(c *Collection) error {
 
 // parsePython reads a pip requirements file. Whether its requirements can be met is for pip to say, which gets the file
 // itself. Options are checked, because pip gets them on its command line, too.
-func (l *loader) parsePython(file string, content []byte) PythonRequirements {
+func parsePython(l *loader, file string, content []byte) PythonRequirements {
 	p := PythonRequirements{File: file}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
 	if !utf8.Valid(content) || bytes.IndexByte(content, 0) >= 0 {
