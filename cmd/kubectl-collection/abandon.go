@@ -165,11 +165,11 @@ func (a *abandoning) served(ctx context.Context, object *unstructured.Unstructur
 		status = &runstatus.Status{}
 	}
 	phase, _ := state(status)
-	selector, err := a.cluster.operatorSelector(ctx, a.resource)
+	selector, err := operatorSelector(ctx, a.cluster, a.resource)
 	if err != nil {
 		return false, err
 	}
-	pods, err := a.cluster.podsOf(ctx, a.resource.namespace, selector)
+	pods, err := podsOf(ctx, a.cluster, a.resource.namespace, selector)
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	})

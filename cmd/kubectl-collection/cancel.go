@@ -32,7 +32,7 @@ Exit codes are 0 if the run ended, 1 if no playbook is running, and 2 if the res
 			if err != nil {
 				return err
 			}
-			return c.cancelRun(cmd, args[0], timeout)
+			return cancelRun(c, cmd, args[0], timeout)
 		},
 	}
 	connection = newConnection(command)
@@ -40,7 +40,7 @@ Exit codes are 0 if the run ended, 1 if no playbook is running, and 2 if the res
 	return command
 }
 
-func (c *cluster) cancelRun(cmd *cobra.Command, argument string, timeout time.Duration) error {
+func cancelRun(c *cluster, cmd *cobra.Command, argument string, timeout time.Duration) error {
 	r, status, err := c.read(cmd.Context(), argument)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (c *cluster) cancelRun(cmd *cobra.Command, argument string, timeout time.Du
 		return errFindings
 	}
 	id := status.LastRun.ID
-	if _, err := c.annotate(cmd.Context(), r.mapping.Resource, r.namespace, r.name, gate.AnnotationCancel, id); err != nil {
+	if _, err := annotate(cmd.Context(), c, r.mapping.Resource, r.namespace, r.name, gate.AnnotationCancel, id); err != nil {
 		return err
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: cancellation of run %s requested\n", r, printable.Escape(id))

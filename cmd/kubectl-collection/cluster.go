@@ -233,7 +233,7 @@ func (c *cluster) read(ctx context.Context, argument string) (resource, *runstat
 }
 
 // annotate sets an annotation and returns the resource as it is with it.
-func (c *cluster) annotate(ctx context.Context, gvr schema.GroupVersionResource, namespace, name, annotation, value string) (*unstructured.Unstructured, error) {
+func annotate(ctx context.Context, c *cluster, gvr schema.GroupVersionResource, namespace, name, annotation, value string) (*unstructured.Unstructured, error) {
 	patch, err := render.JSON(map[string]any{"metadata": map[string]any{"annotations": map[string]string{annotation: value}}}, "")
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (c *cluster) follow(ctx context.Context, r resource, done func(*unstructure
 
 // operatorSelector returns the labels of the pods that run the playbooks of a kind. For users who may not read CRDs, they are
 // those of the pods of all collections.
-func (c *cluster) operatorSelector(ctx context.Context, r resource) (map[string]string, error) {
+func operatorSelector(ctx context.Context, c *cluster, r resource) (map[string]string, error) {
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	crd, err := c.dynamic.Resource(crds).Get(ctx, r.mapping.Resource.GroupResource().String(), metav1.GetOptions{})
 	switch {

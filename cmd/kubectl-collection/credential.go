@@ -68,7 +68,7 @@ func (o *credentialOptions) run(cmd *cobra.Command, name string) error {
 			return err
 		}
 		secret.Namespace = c.namespace
-		done, err := c.applyCredential(cmd.Context(), secret)
+		done, err := applyCredential(cmd.Context(), c, secret)
 		if err == nil {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "secret/%s %s\n", name, done)
 		}
@@ -114,7 +114,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 }
 
 // applyCredential creates a Secret, or replaces the credential in one that has one already. It leaves other Secrets alone.
-func (c *cluster) applyCredential(ctx context.Context, secret *corev1.Secret) (done string, err error) {
+func applyCredential(ctx context.Context, c *cluster, secret *corev1.Secret) (done string, err error) {
 	secrets := c.core.Secrets(secret.Namespace)
 	_, err = secrets.Create(ctx, secret, metav1.CreateOptions{FieldManager: fieldManager})
 	if !apierrors.IsAlreadyExists(err) {

@@ -132,7 +132,7 @@ func (r *diffReport) judge(ctx context.Context, connection *connection) error {
 	if err != nil {
 		return err
 	}
-	r.Live, err = connection.judge(ctx, c, r.was, r.is, []string{c.namespace})
+	r.Live, err = judgeLive(ctx, connection, c, r.was, r.is, []string{c.namespace})
 	return err
 }
 

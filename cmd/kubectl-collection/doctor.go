@@ -51,7 +51,7 @@ read, there is no such object, or nothing was found and a request failed.`,
 			if err != nil {
 				return err
 			}
-			read, err := c.snapshot(cmd.Context(), managerNamespace)
+			read, err := readSnapshot(cmd.Context(), c, managerNamespace)
 			if err != nil {
 				return err
 			}
@@ -76,8 +76,8 @@ func addManagerNamespace(command *cobra.Command, into *string) {
 		"namespace of the manager, for users who may not look for it in all namespaces")
 }
 
-// snapshot reads the namespace of the command and what its objects depend on.
-func (c *cluster) snapshot(ctx context.Context, managerNamespace string) (*snapshot.Snapshot, error) {
+// readSnapshot reads the namespace of the command and what its objects depend on.
+func readSnapshot(ctx context.Context, c *cluster, managerNamespace string) (*snapshot.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
 	clients := reader.Clients{Dynamic: c.dynamic, Discovery: c.discovery, Core: c.core.RESTClient()}

@@ -102,7 +102,7 @@ credential was refused, how many runs wait and are in progress, and whether runs
 				return err
 			}
 			now := time.Now()
-			report, err := c.endpoints(cmd.Context(), args, now)
+			report, err := readEndpoints(cmd.Context(), c, args, now)
 			if err != nil {
 				return err
 			}
@@ -126,8 +126,8 @@ credential was refused, how many runs wait and are in progress, and whether runs
 	return command
 }
 
-// endpoints reads the ZosEndpoints of the namespace, or the named one, and the custom resources that use them.
-func (c *cluster) endpoints(ctx context.Context, names []string, now time.Time) (*endpointsReport, error) {
+// readEndpoints reads the ZosEndpoints of the namespace, or the named one, and the custom resources that use them.
+func readEndpoints(ctx context.Context, c *cluster, names []string, now time.Time) (*endpointsReport, error) {
 	var all []*v2beta2.ZosEndpoint
 	err := c.each(ctx, v2beta2.GroupVersion.WithResource("zosendpoints"), c.namespace, func(object *unstructured.Unstructured) error {
 		e := &v2beta2.ZosEndpoint{}
@@ -144,7 +144,7 @@ func (c *cluster) endpoints(ctx context.Context, names []string, now time.Time) 
 			continue
 		}
 		var missing []string
-		if uses[e.Namespace], missing, err = c.endpointUses(ctx, e.Namespace); err != nil {
+		if uses[e.Namespace], missing, err = readEndpointUses(ctx, c, e.Namespace); err != nil {
 			return nil, err
 		}
 		problems = append(problems, missing...)
@@ -191,9 +191,9 @@ func limitsOf(all []*v2beta2.ZosEndpoint) map[string]int32 {
 // endpointInstallation is where custom resources that use the ZosEndpoints of a namespace may be.
 type endpointInstallation struct{ collection, namespace string }
 
-// endpointUses reads the custom resources of all installations that use the ZosEndpoints of a namespace. It returns their use
+// readEndpointUses reads the custom resources of all installations that use the ZosEndpoints of a namespace. It returns their use
 // by the name of the ZosEndpoint, and what could not be read.
-func (c *cluster) endpointUses(ctx context.Context, namespace string) (uses endpointUses, problems []string, err error) {
+func readEndpointUses(ctx context.Context, c *cluster, namespace string) (uses endpointUses, problems []string, err error) {
 	imported := map[string]*v2beta2.ImportedCollection{}
 	err = c.each(ctx, v2beta2.GroupVersion.WithResource("operatorcollections"), namespace, func(object *unstructured.Unstructured) error {
 		oc := &v2beta2.OperatorCollection{}
@@ -222,7 +222,7 @@ func (c *cluster) endpointUses(ctx context.Context, namespace string) (uses endp
 	group.SetLimit(maxConcurrentRequests)
 	for installation := range installations {
 		group.Go(func() error {
-			missing, err := c.eachResource(ctx, imported[installation.collection], installation.namespace, func(name string, object *unstructured.Unstructured) {
+			missing, err := eachResource(ctx, c, imported[installation.collection], installation.namespace, func(name string, object *unstructured.Unstructured) {
 				lock.Lock()
 				defer lock.Unlock()
 				uses.add(name, object)

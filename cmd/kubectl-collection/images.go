@@ -75,7 +75,7 @@ func readImages(cmd *cobra.Command, list *images.List, connection *connection, f
 		if err != nil {
 			return err
 		}
-		return c.images(cmd.Context(), list)
+		return clusterImages(cmd.Context(), c, list)
 	}
 	for _, name := range files {
 		if err := readManifests(cmd, list, name); err != nil {
@@ -112,9 +112,9 @@ func readManifests(cmd *cobra.Command, list *images.List, name string) error {
 	}
 }
 
-// images adds the images of the manager and of all collections. It fails if something may not be read: a list of which nobody knows what
+// clusterImages adds the images of the manager and of all collections. It fails if something may not be read: a list of which nobody knows what
 // is missing is of no use.
-func (c *cluster) images(ctx context.Context, list *images.List) error {
+func clusterImages(ctx context.Context, c *cluster, list *images.List) error {
 	apps := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: resource}
 	}
@@ -144,11 +144,11 @@ func (c *cluster) images(ctx context.Context, list *images.List) error {
 	if len(namespaces) == 0 {
 		return errors.New("the cluster has no manager: give the manifests that are to be installed with --filename")
 	}
-	return c.settingsImages(ctx, list, namespaces)
+	return settingsImages(ctx, c, list, namespaces)
 }
 
 // settingsImages adds the default image of operators, which no operator may use.
-func (c *cluster) settingsImages(ctx context.Context, list *images.List, namespaces map[string]bool) error {
+func settingsImages(ctx context.Context, c *cluster, list *images.List, namespaces map[string]bool) error {
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	for namespace := range namespaces {
 		settings, err := c.dynamic.Resource(configMaps).Namespace(namespace).Get(ctx, "collection-operator-settings", metav1.GetOptions{})

@@ -285,7 +285,7 @@ func TestSchemaIsValidJSONSchema(t *testing.T) {
 }
 
 func TestHelpHasExamples(t *testing.T) {
-	for _, command := range rootCommand().Commands() {
+	for _, command := range allCommands() {
 		if command.Name() == "help" || command.Name() == "completion" {
 			continue
 		}

@@ -40,8 +40,8 @@ type judging struct {
 	report     *liveReport
 }
 
-// judge reads the custom resources of both versions of a collection in namespaces, and judges them.
-func (c *connection) judge(ctx context.Context, cluster *cluster, was, is *model.Collection, namespaces []string) (*liveReport, error) {
+// judgeLive reads the custom resources of both versions of a collection in namespaces, and judges them.
+func judgeLive(ctx context.Context, c *connection, cluster *cluster, was, is *model.Collection, namespaces []string) (*liveReport, error) {
 	config, err := c.restConfig()
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ Exit codes are 0 if there was output, 1 if there was none, and 2 if the command 
 			if err != nil {
 				return err
 			}
-			return c.logs(cmd, args[0], run, follow)
+			return printLogs(c, cmd, args[0], run, follow)
 		},
 	}
 	connection = newConnection(command)
@@ -60,7 +60,7 @@ Exit codes are 0 if there was output, 1 if there was none, and 2 if the command 
 	return command
 }
 
-func (c *cluster) logs(cmd *cobra.Command, argument, id string, follow bool) error {
+func printLogs(c *cluster, cmd *cobra.Command, argument, id string, follow bool) error {
 	r, status, err := c.read(cmd.Context(), argument)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (c *cluster) logs(cmd *cobra.Command, argument, id string, follow bool) err
 		cluster: c, resource: r, id: id, started: startOf(status, id),
 		filter: runFilter{kind: r.kind(), namespace: r.namespace, name: r.name, run: id, out: cmd.OutOrStdout()},
 	}
-	pods, err := c.operatorPods(cmd.Context(), r)
+	pods, err := operatorPods(cmd.Context(), c, r)
 	if err != nil {
 		return err
 	}
@@ -108,16 +108,16 @@ func startOf(status *runstatus.Status, id string) *metav1.Time {
 }
 
 // operatorPods returns the pods that run the playbooks of a resource, the oldest first.
-func (c *cluster) operatorPods(ctx context.Context, r resource) ([]corev1.Pod, error) {
-	selector, err := c.operatorSelector(ctx, r)
+func operatorPods(ctx context.Context, c *cluster, r resource) ([]corev1.Pod, error) {
+	selector, err := operatorSelector(ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
-	return c.podsOf(ctx, r.namespace, selector)
+	return podsOf(ctx, c, r.namespace, selector)
 }
 
 // podsOf returns the pods with some labels, the oldest first.
-func (c *cluster) podsOf(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
+func podsOf(ctx context.Context, c *cluster, namespace string, selector map[string]string) ([]corev1.Pod, error) {
 	list, err := c.core.Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.FormatLabels(selector)})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,12 +37,11 @@ var errPrinted = errors.New("the output says why")
 func main() {
 	asInit()
 	asGate()
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(rootCommand(allCommands()...), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is main with everything that it takes from its surroundings as parameters.
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := rootCommand()
+// run runs the tool, and returns its exit code.
+func run(root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -78,7 +78,8 @@ func wants(what string, check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-func rootCommand() *cobra.Command {
+// rootCommand is the tool with some commands.
+func rootCommand(commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   toolName,
 		Short: "Check operator collections and show what a cluster makes of them",
@@ -97,14 +98,43 @@ Kubernetes operator.`,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
 	}
-	root.AddCommand(
-		initCommand(), lintCommand(), runCommand(), testCommand(), devCommand(), schemaCommand(), buildCommand(), renderCommand(), explainCommand(), diffCommand(),
-		bundleCommand(), catalogCommand(), signCommand(), verifyCommand(), pushCommand(), credentialCommand(), upgradeCommand(), rollbackCommand(),
-		statusCommand(), endpointsCommand(), requestCommand(), doctorCommand(), mustGatherCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand(), adoptCommand(), pruneCommand(), imagesCommand(),
-		versionCommand(),
-	)
+	root.AddCommand(commands...)
 	return root
 }
+
+// allCommands are those of the tool.
+func allCommands() []*cobra.Command {
+	return slices.Concat(authorCommands(), localCommands(), deliverCommands(), runsCommands(), adminCommands(), adoptCommands(), []*cobra.Command{versionCommand()})
+}
+
+// authorCommands are those for which no cluster and no z/OS system is needed.
+func authorCommands() []*cobra.Command {
+	return []*cobra.Command{
+		initCommand(), lintCommand(), schemaCommand(), buildCommand(), signCommand(), verifyCommand(), explainCommand(), renderCommand(), diffCommand(),
+		bundleCommand(), catalogCommand(),
+	}
+}
+
+// localCommands run playbooks.
+func localCommands() []*cobra.Command { return []*cobra.Command{runCommand(), testCommand()} }
+
+// deliverCommands bring collections and credentials into a cluster.
+func deliverCommands() []*cobra.Command {
+	return []*cobra.Command{pushCommand(), upgradeCommand(), rollbackCommand(), devCommand(), credentialCommand()}
+}
+
+// runsCommands show what the runs of playbooks did, and start and end them.
+func runsCommands() []*cobra.Command {
+	return []*cobra.Command{statusCommand(), endpointsCommand(), logsCommand(), rerunCommand(), cancelCommand(), abandonCommand()}
+}
+
+// adminCommands are those of administrators.
+func adminCommands() []*cobra.Command {
+	return []*cobra.Command{doctorCommand(), mustGatherCommand(), imagesCommand(), pruneCommand(), requestCommand()}
+}
+
+// adoptCommands take over a cluster.
+func adoptCommands() []*cobra.Command { return []*cobra.Command{adoptCommand()} }
 
 func versionCommand() *cobra.Command {
 	return &cobra.Command{

@@ -24,7 +24,7 @@ const filesCollection = "../../test/collections/files"
 func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(args, strings.NewReader(""), &out, &errs)
+	code = run(rootCommand(allCommands()...), args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -94,7 +94,7 @@ func TestGuide(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for _, command := range rootCommand().Commands() {
+	for _, command := range allCommands() {
 		if seen[command.Name()] {
 			t.Errorf("there are two commands %q", command.Name())
 		}
@@ -114,7 +114,7 @@ func TestGuide(t *testing.T) {
 
 // Somebody who gives too much or too little learns what the command takes.
 func TestArguments(t *testing.T) {
-	for _, command := range rootCommand().Commands() {
+	for _, command := range allCommands() {
 		if _, arguments, _ := strings.Cut(command.Use, " "); arguments == "" || strings.HasPrefix(arguments, "[") {
 			continue
 		}

@@ -57,7 +57,7 @@ Exit codes are 0 if the archive was written, and 2 if not.`,
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), gatherTimeout)
 		defer cancel()
-		read, err := c.snapshot(ctx, managerNamespace)
+		read, err := readSnapshot(ctx, c, managerNamespace)
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ Exit codes are 0 if the command did its work, and 2 if it failed.`,
 		if err != nil {
 			return err
 		}
-		found, err := c.unclaimed(cmd.Context())
+		found, err := findUnclaimed(cmd.Context(), c)
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ Exit codes are 0 if the command did its work, and 2 if it failed.`,
 		if !yes {
 			return nil
 		}
-		return c.prune(cmd.Context(), cmd.OutOrStdout(), found)
+		return prune(cmd.Context(), c, cmd.OutOrStdout(), found)
 	}
 	return command
 }
@@ -73,8 +73,8 @@ type unclaimed struct {
 	resources string
 }
 
-// unclaimed returns the CRDs that no OperatorCollection has, sorted by name.
-func (c *cluster) unclaimed(ctx context.Context) ([]unclaimed, error) {
+// findUnclaimed returns the CRDs that no OperatorCollection has, sorted by name.
+func findUnclaimed(ctx context.Context, c *cluster) ([]unclaimed, error) {
 	var claims claims
 	err := errors.Join(listInto(ctx, c, "operatorcollections", &claims.collections), listInto(ctx, c, "suboperatorconfigs", &claims.configs))
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *cluster) unclaimed(ctx context.Context) ([]unclaimed, error) {
 			return err
 		}
 		if claims.lack(definition) {
-			found = append(found, unclaimed{definition: definition, resources: c.resourcesOf(ctx, definition)})
+			found = append(found, unclaimed{definition: definition, resources: resourcesOf(ctx, c, definition)})
 		}
 		return nil
 	})
@@ -137,7 +137,7 @@ func (c *claims) lack(definition *apiextensionsv1.CustomResourceDefinition) bool
 }
 
 // resourcesOf asks for one custom resource. That a kind is not served does not mean that there is none.
-func (c *cluster) resourcesOf(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) string {
+func resourcesOf(ctx context.Context, c *cluster, definition *apiextensionsv1.CustomResourceDefinition) string {
 	version, err := apihelpers.GetCRDStorageVersion(definition)
 	if err != nil {
 		return "unknown"
@@ -171,7 +171,7 @@ func printUnclaimed(out io.Writer, found []unclaimed) {
 }
 
 // prune deletes the CRDs that have no custom resources, unless they were changed in the meantime.
-func (c *cluster) prune(ctx context.Context, out io.Writer, found []unclaimed) error {
+func prune(ctx context.Context, c *cluster, out io.Writer, found []unclaimed) error {
 	for _, each := range found {
 		name := each.definition.Name
 		if each.resources != "none" {

@@ -109,7 +109,7 @@ func (o *pushOptions) run(cmd *cobra.Command) error {
 	if !o.wait {
 		return nil
 	}
-	return c.awaitImport(ctx, cmd.ErrOrStderr(), oc, pushed)
+	return awaitImport(ctx, c, cmd.ErrOrStderr(), oc, pushed)
 }
 
 // prepare returns the manager to upload to, and the token to upload with.
@@ -194,7 +194,7 @@ func send(manager *managerServer, request *http.Request) (status int, err error)
 
 // awaitImport waits until the archive is imported, or cannot be without a change. A status that does not consider the upload, or
 // the spec, says nothing about it.
-func (c *cluster) awaitImport(ctx context.Context, w io.Writer, r resource, pushed digest.Digest) error {
+func awaitImport(ctx context.Context, c *cluster, w io.Writer, r resource, pushed digest.Digest) error {
 	var result error
 	last := "it is not imported yet"
 	err := c.follow(ctx, r, func(object *unstructured.Unstructured) bool {

@@ -59,7 +59,7 @@ What you may not read is named, and the plan may be incomplete then.`,
 			if !found {
 				return fmt.Errorf("--service-account %q is not NAMESPACE:NAME", account)
 			}
-			p, err := connection.previewer()
+			p, err := newPreviewer(connection)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ type previewer struct {
 	problems bool
 }
 
-func (c *connection) previewer() (*previewer, error) {
+func newPreviewer(c *connection) (*previewer, error) {
 	namespace, _, err := c.loader().Namespace()
 	if err != nil {
 		return nil, err

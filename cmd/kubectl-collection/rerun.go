@@ -76,9 +76,9 @@ Exit codes are 0 if the run succeeded, 1 if it failed or if a request failed, an
 	return command
 }
 
-// request asks for a run, and returns the resource as it is with the request.
-func (c *cluster) request(ctx context.Context, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
-	return c.annotate(ctx, gvr, namespace, name, gate.AnnotationRequestedAt, time.Now().UTC().Format(time.RFC3339Nano))
+// requestRun asks for a run, and returns the resource as it is with the request.
+func requestRun(ctx context.Context, c *cluster, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
+	return annotate(ctx, c, gvr, namespace, name, gate.AnnotationRequestedAt, time.Now().UTC().Format(time.RFC3339Nano))
 }
 
 func (o *rerunOptions) rerunOne(cmd *cobra.Command, c *cluster, argument string) error {
@@ -86,7 +86,7 @@ func (o *rerunOptions) rerunOne(cmd *cobra.Command, c *cluster, argument string)
 	if err != nil {
 		return err
 	}
-	object, err := c.request(cmd.Context(), r.mapping.Resource, r.namespace, r.name)
+	object, err := requestRun(cmd.Context(), c, r.mapping.Resource, r.namespace, r.name)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (o *rerunOptions) phases() []runstatus.Phase {
 
 // rerunAll requests a run of each resource in one of the selected states.
 func (o *rerunOptions) rerunAll(cmd *cobra.Command, c *cluster, args []string) error {
-	kinds, err := c.selectedTypes(args)
+	kinds, err := selectedTypes(c, args)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (o *rerunOptions) rerunAll(cmd *cobra.Command, c *cluster, args []string) e
 			}
 			if phase, _ := state(status); slices.Contains(phases, phase) {
 				group.Go(func() error {
-					_, err := c.request(cmd.Context(), gvr, object.GetNamespace(), object.GetName())
+					_, err := requestRun(cmd.Context(), c, gvr, object.GetNamespace(), object.GetName())
 					requests.note(object, gvr, err)
 					return nil
 				})
@@ -169,7 +169,7 @@ func (o *rerunOptions) rerunAll(cmd *cobra.Command, c *cluster, args []string) e
 }
 
 // selectedTypes are those of a kind that a user gave, or all.
-func (c *cluster) selectedTypes(args []string) ([]schema.GroupVersionResource, error) {
+func selectedTypes(c *cluster, args []string) ([]schema.GroupVersionResource, error) {
 	if len(args) == 0 {
 		return c.types()
 	}

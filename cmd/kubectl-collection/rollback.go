@@ -94,7 +94,7 @@ func (o *rollbackOptions) run(cmd *cobra.Command, c *cluster, name string) error
 	if o.dryRun {
 		return nil
 	}
-	generation, err := c.pin(ctx, r, oc, target.Digest)
+	generation, err := pin(ctx, c, r, oc, target.Digest)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func announcement(oc *v2beta2.OperatorCollection, target *v2beta2.InstalledVersi
 }
 
 // pin sets spec.digest, and returns the generation with it. An OperatorCollection that was created anew meanwhile is left alone.
-func (c *cluster) pin(ctx context.Context, r resource, oc *v2beta2.OperatorCollection, archive string) (int64, error) {
+func pin(ctx context.Context, c *cluster, r resource, oc *v2beta2.OperatorCollection, archive string) (int64, error) {
 	patch, err := render.JSON(map[string]any{
 		"metadata": map[string]any{"uid": oc.UID}, "spec": map[string]any{"digest": archive},
 	}, "")

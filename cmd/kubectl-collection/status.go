@@ -119,7 +119,7 @@ custom resources with their state and last run. What you may not read is named a
 			if err != nil {
 				return err
 			}
-			report, err := c.status(cmd.Context(), args)
+			report, err := readStatus(cmd.Context(), c, args)
 			if err != nil {
 				return err
 			}
@@ -139,8 +139,8 @@ custom resources with their state and last run. What you may not read is named a
 	return command
 }
 
-// status reads the OperatorCollections of the namespace, or the named one.
-func (c *cluster) status(ctx context.Context, names []string) (*statusReport, error) {
+// readStatus reads the OperatorCollections of the namespace, or the named one.
+func readStatus(ctx context.Context, c *cluster, names []string) (*statusReport, error) {
 	report := &statusReport{Collections: []collectionReport{}}
 	collections := v2beta2.GroupVersion.WithResource("operatorcollections")
 	var found []*v2beta2.OperatorCollection
@@ -161,7 +161,7 @@ func (c *cluster) status(ctx context.Context, names []string) (*statusReport, er
 		return nil, fmt.Errorf("no OperatorCollection is named %q: see `kubectl get operatorcollections`", names[0])
 	}
 	for _, oc := range found {
-		collection, err := c.collectionStatus(ctx, oc)
+		collection, err := collectionStatus(ctx, c, oc)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (c *cluster) status(ctx context.Context, names []string) (*statusReport, er
 	return report, nil
 }
 
-func (c *cluster) collectionStatus(ctx context.Context, oc *v2beta2.OperatorCollection) (collectionReport, error) {
+func collectionStatus(ctx context.Context, c *cluster, oc *v2beta2.OperatorCollection) (collectionReport, error) {
 	report := describeCollection(oc)
 	err := c.each(ctx, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), oc.Namespace, func(object *unstructured.Unstructured) error {
 		soc := &v2beta2.SubOperatorConfig{}
@@ -189,7 +189,7 @@ func (c *cluster) collectionStatus(ctx context.Context, oc *v2beta2.OperatorColl
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentRequests)
 	for i := range report.Installations {
-		group.Go(func() error { return c.readResources(ctx, oc.Status.Collection, &report.Installations[i]) })
+		group.Go(func() error { return readResources(ctx, c, oc.Status.Collection, &report.Installations[i]) })
 	}
 	return report, group.Wait()
 }
@@ -238,9 +238,9 @@ func describeInstallations(soc *v2beta2.SubOperatorConfig) []installationReport 
 }
 
 // readResources adds the custom resources of an installation's namespace.
-func (c *cluster) readResources(ctx context.Context, imported *v2beta2.ImportedCollection, report *installationReport) error {
+func readResources(ctx context.Context, c *cluster, imported *v2beta2.ImportedCollection, report *installationReport) error {
 	byEndpoint := map[string][]resourceReport{}
-	problems, err := c.eachResource(ctx, imported, report.Namespace, func(endpoint string, object *unstructured.Unstructured) {
+	problems, err := eachResource(ctx, c, imported, report.Namespace, func(endpoint string, object *unstructured.Unstructured) {
 		byEndpoint[endpoint] = append(byEndpoint[endpoint], describeResource(object))
 	})
 	report.Problems = append(report.Problems, problems...)
@@ -252,7 +252,7 @@ func (c *cluster) readResources(ctx context.Context, imported *v2beta2.ImportedC
 
 // eachResource calls a function with the custom resources of a collection in a namespace, and the endpoint that each names. It
 // returns what could not be read.
-func (c *cluster) eachResource(ctx context.Context, imported *v2beta2.ImportedCollection, namespace string,
+func eachResource(ctx context.Context, c *cluster, imported *v2beta2.ImportedCollection, namespace string,
 	call func(endpoint string, object *unstructured.Unstructured)) (problems []string, err error) {
 	if imported == nil {
 		return nil, nil

@@ -212,7 +212,7 @@ func (u *upgrading) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := u.push.connection.judge(ctx, u.cluster, u.installed, u.archive.collection, namespaces)
+	report, err := judgeLive(ctx, u.push.connection, u.cluster, u.installed, u.archive.collection, namespaces)
 	if err != nil {
 		return err
 	}

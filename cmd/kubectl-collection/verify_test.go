@@ -103,7 +103,7 @@ func tamper(t *testing.T, content []byte) []byte {
 func expect(t *testing.T, code int, message string, args ...string) {
 	t.Helper()
 	var output bytes.Buffer
-	if got := run(args, strings.NewReader(""), &output, &output); got != code || !strings.Contains(output.String(), message) {
+	if got := run(rootCommand(allCommands()...), args, strings.NewReader(""), &output, &output); got != code || !strings.Contains(output.String(), message) {
 		t.Errorf("%s: exit code %d, want %d, and %q in\n%s", strings.Join(args, " "), got, code, message, output.String())
 	}
 }
