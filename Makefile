@@ -211,7 +211,7 @@ generate: ## Regenerate deep copies, CRDs, RBAC, golden files and the Helm chart
 	$(TOOL) controller-gen crd paths=./api/v2beta1 paths=./api/v2beta2 output:crd:dir=config/crd/bases
 	$(TOOL) controller-gen crd paths=./api/operands/... output:crd:dir=config/components/operands/crd
 	$(TOOL) controller-gen rbac:roleName=collection-operator-manager paths=./internal/controller/... output:rbac:dir=config/rbac
-	go test $(TEST_FLAGS) -skip '$(NOT_GOLDEN)' ./internal/collection/render ./internal/collection/model ./internal/author/galaxy ./internal/author/lint ./internal/collection/explain ./cmd/kubectl-collection ./internal/manager -update
+	go test $(TEST_FLAGS) -skip '$(NOT_GOLDEN)' ./internal/collection/render ./internal/collection/model ./internal/author/galaxy ./internal/author/lint ./internal/collection/explain ./internal/cli/kube ./internal/cli/author ./internal/cli/runs ./internal/cli/deliver ./internal/manager -update
 	$(CHART) -output=$(CURDIR)/charts
 
 .PHONY: dashboard

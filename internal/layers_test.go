@@ -26,6 +26,7 @@ var groups = []group{
 	{"manager", []string{"platform", "source", "run", "collection", "install", "controller", "operands"}},
 	{"author", []string{"platform", "source", "run", "collection"}},
 	{"support", []string{"platform", "source", "run", "collection"}},
+	{"cli", []string{"platform", "source", "run", "collection", "install", "operands", "author", "support"}},
 }
 
 type group struct {
@@ -37,6 +38,14 @@ type group struct {
 var reconcilers = []string{
 	"catalog", "customresourcedefinition", "operatorcollection", "operatorcondition", "runcounts", "suboperatorconfig", "subscription",
 	"zosendpoint",
+}
+
+// cliPackages are those below internal/cli, each with what it may import of them: kit, kube and author are imported upwards alone, and
+// packages of commands do not know each other.
+var cliPackages = map[string][]string{
+	"kit": nil, "kube": {"kit"}, "author": {"kit", "kube"},
+	"local": {"kit", "kube", "author"}, "runs": {"kit", "kube", "author"}, "deliver": {"kit", "kube", "author"},
+	"admin": {"kit", "kube", "author"}, "adopt": {"kit", "kube", "author"},
 }
 
 // pure packages turn bytes and values into values.
@@ -80,7 +89,7 @@ func TestGroupsImportOnlyThoseBelowThem(t *testing.T) {
 			ownTop, ownBelow, _ := strings.Cut(own, "/")
 			imported, _, _ := strings.Cut(ownBelow, "/")
 			switch {
-			case ownTop == "cmd", ownTop == "test", top == "internal" && in != "manager" && ownTop == "config", top == "api" && ownTop != "api":
+			case ownTop == "cmd", ownTop == "test", top == "internal" && in != "manager" && in != "cli" && ownTop == "config", top == "api" && ownTop != "api":
 				t.Errorf("package %s must not import %s", name, own)
 			case top == "internal" && ownTop == "internal" && !slices.Contains(allowed, imported):
 				t.Errorf("package %s must not import %s: %s is not below %s", name, own, imported, in)
@@ -99,6 +108,27 @@ func TestReconcilersAreImportedByNoOtherPackageOfTheirGroup(t *testing.T) {
 		for importer, imports := range packages {
 			if strings.HasPrefix(importer, "internal/") && importer != "internal/manager" && slices.Contains(imports, module+reconciler) {
 				t.Errorf("package %s must not import %s", importer, reconciler)
+			}
+		}
+	}
+}
+
+func TestCommandsOfTheToolDoNotImportEachOther(t *testing.T) {
+	packages := listPackages(t)
+	for name := range cliPackages {
+		if _, exists := packages["internal/cli/"+name]; !exists {
+			t.Errorf("package internal/cli/%s does not exist", name)
+		}
+	}
+	for importer, imports := range packages {
+		name, isCommand := strings.CutPrefix(importer, "internal/cli/")
+		allowed, known := cliPackages[name]
+		if isCommand && !known {
+			t.Errorf("say in cliPackages what package %s may import", importer)
+		}
+		for _, path := range imports {
+			if imported, isOfTool := strings.CutPrefix(path, module+"internal/cli/"); isOfTool && isCommand && !slices.Contains(allowed, imported) {
+				t.Errorf("package %s must not import internal/cli/%s", importer, imported)
 			}
 		}
 	}

@@ -1,0 +1,177 @@
+// Package adopt has the command of kubectl-collection that takes over a cluster.
+package adopt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/collection-operator/collection-operator/internal/cli/kit"
+	"github.com/collection-operator/collection-operator/internal/cli/kube"
+	"github.com/collection-operator/collection-operator/internal/support/adopt"
+)
+
+// Commands take over a cluster.
+func Commands() []*cobra.Command { return []*cobra.Command{adoptCommand()} }
+
+// adoptOptions are the flags of adopt.
+type adoptOptions struct {
+	connection           *kube.Connection
+	backup, archives     string
+	finalizers           []string
+	dryRun, back, finish bool
+	yes, dropFields      bool
+	timeout              time.Duration
+}
+
+func adoptCommand() *cobra.Command {
+	o := &adoptOptions{}
+	command := &cobra.Command{
+		Use:   "adopt",
+		Short: "Take over a cluster from IBM z/OS Cloud Broker, or give it back",
+		Long: `Take over the collections, endpoints and custom resources of a cluster with IBM z/OS Cloud Broker. They keep their UID and their
+status, and no playbook runs again that was successful. Use it before you install Collection Operator, when the manager of the other product
+is stopped; the command says what runs and how to stop it.
+
+With --dry-run, it lists all that it would do, and all problems at once, and writes nothing; the other product may run. What it changes and
+removes is saved in the folder first. The folder has no Secrets, but status of custom resources, environment variables of removed Deployments
+and annotations: keep it where only administrators can read it. It can be repeated after a failure.
+
+With --back, CRDs, labels, annotations, finalizers and status are again as they were; the spec of resources stays as it is by then. With
+--finish, the finalizers of the other product are removed, and there is no way back any more. All but a dry run need --backup.
+
+You need the permissions of a cluster administrator.
+
+Exit codes are 0 if it is done, 1 if problems were found or you did not confirm, and 2 if it failed.`,
+		Example: `  # What would be done, while the other product runs
+  kubectl collection adopt --dry-run --archives ./archives
+
+  kubectl collection adopt --backup ./before-adoption --archives ./archives
+  kubectl collection adopt --backup ./before-adoption --finish`,
+		Args: cobra.NoArgs,
+		PreRunE: func(*cobra.Command, []string) error {
+			if o.backup == "" && (!o.dryRun || o.back || o.finish) {
+				return errors.New("--backup is missing: name the folder for what the way back needs")
+			}
+			return nil
+		},
+	}
+	command.RunE = func(cmd *cobra.Command, _ []string) error { return o.run(cmd) }
+	o.connection = kube.NewConnection(command)
+	flags := command.Flags()
+	flags.StringVar(&o.backup, "backup", "", "folder for what is changed and removed")
+	flags.StringVar(&o.archives, "archives", "", "folder with the archives (.tar.gz) of collections that were uploaded, or that have resources")
+	flags.StringArrayVar(&o.finalizers, "finalizer", nil, "a finalizer of the other product whose name does not end in the domain zoscb.ibm.com; can be repeated")
+	flags.BoolVar(&o.dropFields, "drop-fields", false, "accept that collections and endpoints lose fields that Collection Operator does not know, until --back")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "list what would be done, and write nothing")
+	flags.BoolVar(&o.back, "back", false, "undo an adoption")
+	flags.BoolVar(&o.finish, "finish", false, "remove what the way back needs")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
+	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time to wait; 0 means no limit")
+	command.MarkFlagsMutuallyExclusive("back", "finish")
+	return command
+}
+
+// adoption is one adoption, or its end.
+type adoption struct {
+	*adoptOptions
+	cluster *kube.Cluster
+	mapper  meta.RESTMapper
+	state   adopt.State
+	in      io.Reader
+	out     io.Writer
+}
+
+func (o *adoptOptions) run(cmd *cobra.Command) error {
+	c, err := o.connection.Connect()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
+	defer cancel()
+	a := &adoption{adoptOptions: o, cluster: c, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
+	if err := a.read(ctx); err != nil {
+		return err
+	}
+	switch {
+	case o.back:
+		return a.goBack(ctx)
+	case o.finish:
+		return a.end(ctx)
+	}
+	return a.adopt(ctx)
+}
+
+func (a *adoption) adopt(ctx context.Context) error {
+	plan := adopt.New(a.state)
+	if plan.Adopted && len(plan.Problems) > 0 {
+		return a.refuse(plan.Problems)
+	}
+	if plan.Adopted {
+		fmt.Fprintln(a.out, "The cluster has no CRDs of API group "+adopt.Group+" that belong to another product: there is nothing to adopt.")
+		return nil
+	}
+	if err := plan.Write(a.out); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	switch {
+	case len(plan.Problems) > 0:
+		fmt.Fprintln(a.out, "Nothing was changed: solve the problems first.")
+		return kit.ErrFindings
+	case a.dryRun:
+		fmt.Fprintln(a.out, "Nothing was changed: this was a dry run.")
+		return nil
+	case !a.confirmed("Adopt them? [y/N] "):
+		return kit.ErrFindings
+	}
+	plan, err := a.planAgain(ctx, plan)
+	if err != nil {
+		return err
+	}
+	if err := a.save(ctx, plan); err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	if err := a.apply(ctx, plan); err != nil {
+		return fmt.Errorf("the adoption is not complete, and can be repeated, or undone with --back: %w", err)
+	}
+	fmt.Fprintln(a.out, "Adopted. What comes next:")
+	for i, step := range plan.Next(a.backup) {
+		fmt.Fprintf(a.out, "%d. %s\n", i+1, step)
+	}
+	return nil
+}
+
+// planAgain reads the cluster again, which may have changed while the user was asked, and fails if what the user was asked about has.
+func (a *adoption) planAgain(ctx context.Context, shown adopt.Plan) (adopt.Plan, error) {
+	if a.yes {
+		return shown, nil
+	}
+	if err := a.read(ctx); err != nil {
+		return shown, err
+	}
+	plan := adopt.New(a.state)
+	var before, now bytes.Buffer
+	if err := errors.Join(shown.Write(&before), plan.Write(&now)); err != nil {
+		return shown, err
+	}
+	if !bytes.Equal(before.Bytes(), now.Bytes()) {
+		return shown, a.refuse([]string{"the cluster is not as it was when you were asked: run the command again, and look at the list"})
+	}
+	return plan, nil
+}
+
+// confirmed asks whether to go on, unless the user has said so.
+func (a *adoption) confirmed(question string) bool {
+	if a.yes || kit.Confirm(a.in, a.out, question) {
+		return true
+	}
+	fmt.Fprintln(a.out, "not confirmed: nothing was changed")
+	return false
+}

@@ -1,0 +1,17 @@
+package author
+
+import (
+	"testing"
+
+	"github.com/collection-operator/collection-operator/test/clitest"
+)
+
+func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return clitest.Run(t, Commands(), args...)
+}
+
+func mustRun(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	return clitest.MustRun(t, Commands(), code, args...)
+}

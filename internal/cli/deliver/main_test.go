@@ -1,0 +1,19 @@
+package deliver
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collection-operator/collection-operator/internal/cli/author"
+	"github.com/collection-operator/collection-operator/test/clitest"
+)
+
+func tool(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return clitest.Run(t, testCommands(), args...)
+}
+
+// testCommands are those of this package, and those that make collections.
+func testCommands() []*cobra.Command { return slices.Concat(author.Commands(), Commands()) }

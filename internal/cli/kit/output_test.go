@@ -1,0 +1,27 @@
+package kit
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/collection-operator/collection-operator/internal/collection/findings"
+)
+
+func TestColor(t *testing.T) {
+	if got := Palette(false).Severity(findings.SeverityError); got != "error" {
+		t.Errorf("without colour: %q", got)
+	}
+	if got := Palette(true).Severity(findings.SeverityWarning); got != "\x1b[33mwarning\x1b[0m" {
+		t.Errorf("with colour: %q", got)
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if Colored(f) || Colored(&bytes.Buffer{}) {
+		t.Error("a file or a buffer is coloured")
+	}
+}
