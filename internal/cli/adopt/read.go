@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/config"
 	"github.com/collection-operator/collection-operator/internal/cli/author"
+	"github.com/collection-operator/collection-operator/internal/cli/kube"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/support/adopt"
 )
@@ -31,9 +31,8 @@ const labelCopied = "olm.copiedFrom"
 
 // Resource types that adoption is about besides those of the product.
 var (
-	definitionType = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
-	podType        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	workloadTypes  = []schema.GroupVersionResource{
+	podType       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	workloadTypes = []schema.GroupVersionResource{
 		{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
 	}
 	packageTypes = []schema.GroupVersionResource{
@@ -112,7 +111,7 @@ func (a *adoption) readFormer(ctx context.Context) error {
 
 // readObjects reads the product's CRDs, and their custom resources.
 func (a *adoption) readObjects(ctx context.Context) error {
-	definitions, err := a.list(ctx, definitionType)
+	definitions, err := a.list(ctx, kube.DefinitionType)
 	if err != nil {
 		return err
 	}

@@ -210,7 +210,7 @@ func (a *adoption) writeDefinition(ctx context.Context, want *apiextensionsv1.Cu
 	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	written, err := a.cluster.Dynamic.Resource(definitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: kube.FieldManager})
+	written, err := a.cluster.Dynamic.Resource(kube.DefinitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: kube.FieldManager})
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func isSameDefinition(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 
 // definition reads a CRD.
 func (a *adoption) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	object, err := a.cluster.Dynamic.Resource(definitionType).Get(ctx, name, metav1.GetOptions{})
+	object, err := a.cluster.Dynamic.Resource(kube.DefinitionType).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (a *adoption) awaitUnserved(ctx context.Context, gvr schema.GroupVersionRes
 
 // forget removes the versions from a CRD in which no object is stored any more.
 func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	crds := a.cluster.Dynamic.Resource(definitionType)
+	crds := a.cluster.Dynamic.Resource(kube.DefinitionType)
 	var live *unstructured.Unstructured
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
 		if live, err = crds.Get(ctx, d.Want.Name, metav1.GetOptions{}); err != nil {

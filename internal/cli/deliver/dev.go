@@ -28,14 +28,14 @@ import (
 
 // devOptions are the flags of dev.
 type devOptions struct {
-	push    *pushOptions
+	manager managerFlags
 	files   []string
 	keep    bool
 	timeout time.Duration
 }
 
 func devCommand() *cobra.Command {
-	o := &devOptions{push: &pushOptions{}}
+	o := &devOptions{}
 	command := &cobra.Command{
 		Use:   "dev PATH --filename RESOURCE.yaml",
 		Short: "Install a collection from its folder, and again after each change",
@@ -60,8 +60,7 @@ Exit codes are 0 if everything was removed, or with --keep if it was ended by Ct
 			return o.run(cmd, args[0])
 		},
 	}
-	o.push.connection = kube.NewConnection(command)
-	o.push.addManager(command)
+	o.manager.addFlags(command)
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file with custom resources of the collection; may be repeated")
 	flags.BoolVar(&o.keep, "keep", false, "leave everything installed at the end")
@@ -84,7 +83,7 @@ func (o *devOptions) run(cmd *cobra.Command, path string) error {
 	defer stop()
 	d := &developing{devOptions: o, path: path, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
 	var err error
-	if d.cluster, err = o.push.connection.Connect(); err != nil {
+	if d.cluster, err = o.manager.connection.Connect(); err != nil {
 		return err
 	}
 	if err := d.allowed(ctx); err != nil {
@@ -181,7 +180,7 @@ func (d *developing) install(ctx context.Context, build localrun.Source, archive
 
 // replace imports an archive in place of what is installed, and waits until it is. It reports false if the kinds do not fit.
 func (d *developing) replace(ctx context.Context, build localrun.Source, archive string) (fits bool, err error) {
-	manager, token, stop, err := d.push.prepare(ctx, d.cluster)
+	manager, stop, err := d.manager.reach(ctx, d.cluster)
 	if err != nil {
 		return false, err
 	}
@@ -191,8 +190,7 @@ func (d *developing) replace(ctx context.Context, build localrun.Source, archive
 	if err != nil {
 		return false, err
 	}
-	d.push.archive = archive
-	if _, err := d.push.upload(ctx, manager, token, oc); err != nil {
+	if _, err := manager.upload(ctx, archive, oc); err != nil {
 		return false, err
 	}
 	p := &devProgress{upgradeProgress: upgradeProgress{Progress: kube.Progress{Out: d.out}, digest: build.Digest, generation: generation, uploaded: true}}
@@ -245,7 +243,7 @@ func (d *developing) allowed(ctx context.Context) error {
 // write creates or changes the OperatorCollection so that it takes an archive, and returns its generation. It does not touch one that
 // was not created by dev.
 func (d *developing) write(ctx context.Context, oc kube.Resource, archive digest.Digest) (int64, error) {
-	client := d.cluster.Dynamic.Resource(oc.Mapping.Resource).Namespace(oc.Namespace)
+	client := d.cluster.Client(oc)
 	live, err := client.Get(ctx, oc.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -289,7 +287,7 @@ func (d *developing) end(parent context.Context) error {
 // remove deletes the OperatorCollection, and waits until it is gone with its custom resources.
 func (d *developing) remove(ctx context.Context) error {
 	oc := kube.OperatorCollectionOf(d.cluster.Namespace, d.name)
-	err := d.cluster.Dynamic.Resource(oc.Mapping.Resource).Namespace(oc.Namespace).Delete(ctx, oc.Name, metav1.DeleteOptions{})
+	err := d.cluster.Client(oc).Delete(ctx, oc.Name, metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -367,7 +365,7 @@ func (d *developing) runAll(ctx context.Context, c *model.Collection, resources 
 
 // runOne applies a custom resource, asks for a run if it was there before, and follows the run to its end.
 func (d *developing) runOne(ctx context.Context, r kube.Resource, object *unstructured.Unstructured) (succeeded bool, err error) {
-	client := d.cluster.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace)
+	client := d.cluster.Client(r)
 	p := &kube.Progress{Out: d.out}
 	live, err := client.Get(ctx, r.Name, metav1.GetOptions{})
 	switch {

@@ -15,17 +15,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // The port forwarding of client-go takes this type.
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/transport/spdy"
 
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 	"github.com/collection-operator/collection-operator/internal/source/upload"
 )
@@ -35,16 +39,55 @@ const (
 	managerSelector = "component=manager"
 	// artifactsPort is the name of the port of its archive server.
 	artifactsPort = "artifacts"
+	// maxAnswerBytes limits what is read of the manager's answer.
+	maxAnswerBytes = 8 << 10
+	// uploadAttempts is how often a manager that leads is looked for, at an interval of uploadInterval.
+	uploadAttempts, uploadInterval = 10, time.Second
+	// uploadTokenSeconds is how long a token of a service account is valid. The API server allows no shorter time.
+	uploadTokenSeconds = 600
 )
+
+// managerFlags say how to reach the manager, and as whom.
+type managerFlags struct {
+	connection                   *kube.Connection
+	namespace, server, authority string
+	serviceAccount, tokenFile    string
+}
+
+// addFlags adds them, and those of the connection to the cluster.
+func (o *managerFlags) addFlags(command *cobra.Command) {
+	o.connection = kube.NewConnection(command)
+	flags := command.Flags()
+	flags.StringVar(&o.namespace, "manager-namespace", render.DefaultSettings().ArtifactServer.Namespace, "namespace of the manager")
+	flags.StringVar(&o.server, "manager-url", "", "https URL at which the manager's archive server can be reached, instead of a forwarded connection")
+	flags.StringVar(&o.authority, "manager-certificate-authority", "", "file with the certificate authorities to verify the manager with, for its host in --manager-url, instead of those in its ConfigMap")
+	flags.StringVar(&o.serviceAccount, "service-account", "", "upload as this service account of the namespace, with a token that only the manager accepts")
+	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token to upload with")
+	command.MarkFlagsMutuallyExclusive("service-account", "token-file")
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if o.authority != "" && o.server == "" {
+			return errors.New("--manager-certificate-authority needs --manager-url")
+		}
+		return nil
+	}
+}
 
 // managerServer is the manager's archive server.
 type managerServer struct {
-	url       string
-	transport http.RoundTripper
+	url, token string
+	transport  http.RoundTripper
 }
 
-// reach connects to the manager. The caller calls stop.
-func (o *pushOptions) reach(ctx context.Context, c *kube.Cluster, config *rest.Config) (manager *managerServer, stop func(), err error) {
+// reach gets a token and connects to the manager. The caller calls stop.
+func (o *managerFlags) reach(ctx context.Context, c *kube.Cluster) (manager *managerServer, stop func(), err error) {
+	config, err := o.connection.RESTConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	token, err := o.token(ctx, c, config)
+	if err != nil {
+		return nil, nil, err
+	}
 	trust, err := o.trust(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +101,7 @@ func (o *pushOptions) reach(ctx context.Context, c *kube.Cluster, config *rest.C
 		if err != nil || parsed.Scheme != "https" || parsed.Host == "" {
 			return nil, nil, fmt.Errorf("--manager-url %q is not an https URL", o.server)
 		}
-		return &managerServer{url: strings.TrimSuffix(o.server, "/"), transport: transport}, func() {}, nil
+		return &managerServer{url: strings.TrimSuffix(o.server, "/"), token: token, transport: transport}, func() {}, nil
 	}
 	pod, port, err := o.managerPod(ctx, c)
 	if err != nil {
@@ -70,11 +113,69 @@ func (o *pushOptions) reach(ctx context.Context, c *kube.Cluster, config *rest.C
 	}
 	// A connection that is still open when the forwarding ends is reported as an error.
 	transport.Proxy, transport.DisableKeepAlives = nil, true
-	return &managerServer{url: fmt.Sprintf("https://127.0.0.1:%d", local), transport: transport}, stop, nil
+	return &managerServer{url: fmt.Sprintf("https://127.0.0.1:%d", local), token: token, transport: transport}, stop, nil
+}
+
+// upload sends an archive for an OperatorCollection and returns its digest. It tries again while it reaches a manager that is not the leader.
+func (m *managerServer) upload(ctx context.Context, archive string, oc kube.Resource) (digest.Digest, error) {
+	file, err := os.Open(archive)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	sum, err := digest.SHA256.FromReader(file)
+	if err != nil {
+		return "", err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	for attempt := 1; ; attempt++ {
+		content := io.NewSectionReader(file, 0, info.Size())
+		request, err := http.NewRequestWithContext(ctx, http.MethodPut, m.url+upload.Prefix+oc.Namespace+"/"+oc.Name, content)
+		if err != nil {
+			return "", err
+		}
+		request.ContentLength = info.Size()
+		request.Header.Set("Authorization", "Bearer "+m.token)
+		request.Header.Set(upload.DigestHeader, sum.String())
+		// The archive is sent once the manager has accepted the request.
+		request.Header.Set("Expect", "100-continue")
+		status, err := m.send(request)
+		if err == nil {
+			return sum, nil
+		}
+		if status != http.StatusServiceUnavailable || attempt == uploadAttempts {
+			return "", fmt.Errorf("upload %s: %w", archive, err)
+		}
+		select {
+		case <-ctx.Done():
+			return "", fmt.Errorf("upload %s: %w", archive, err)
+		case <-time.After(uploadInterval):
+		}
+	}
+}
+
+// send returns the status of the answer, and an error if the archive is not stored.
+func (m *managerServer) send(request *http.Request) (status int, err error) {
+	response, err := m.transport.RoundTrip(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	if err != nil {
+		return 0, err
+	}
+	if response.StatusCode != http.StatusCreated {
+		return response.StatusCode, fmt.Errorf("the manager answered %s: %s", response.Status, printable.Escape(strings.TrimSpace(string(answer))))
+	}
+	return response.StatusCode, nil
 }
 
 // trust returns how the manager is verified.
-func (o *pushOptions) trust(ctx context.Context, c *kube.Cluster) (*tls.Config, error) {
+func (o *managerFlags) trust(ctx context.Context, c *kube.Cluster) (*tls.Config, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x509.NewCertPool()}
 	if o.authority != "" {
 		bundle, err := os.ReadFile(o.authority)
@@ -86,10 +187,10 @@ func (o *pushOptions) trust(ctx context.Context, c *kube.Cluster) (*tls.Config, 
 		}
 		return trust, nil
 	}
-	public, err := c.Core.ConfigMaps(o.managerNamespace).Get(ctx, keeper.ConfigMap, metav1.GetOptions{})
+	public, err := c.Core.ConfigMaps(o.namespace).Get(ctx, keeper.ConfigMap, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("namespace %q has no ConfigMap %q: give the manager's namespace with --manager-namespace; the manager accepts uploads only if its --artifact-url is an https URL",
-			o.managerNamespace, keeper.ConfigMap)
+			o.namespace, keeper.ConfigMap)
 	}
 	if err != nil {
 		return nil, err
@@ -97,14 +198,14 @@ func (o *pushOptions) trust(ctx context.Context, c *kube.Cluster) (*tls.Config, 
 	trust.ServerName = public.Data[keeper.KeyServerName]
 	if !trust.RootCAs.AppendCertsFromPEM([]byte(public.Data[keeper.KeyBundle])) || trust.ServerName == "" {
 		return nil, fmt.Errorf("ConfigMap %s/%s does not have certificate authorities in the key %s and a name in the key %s",
-			o.managerNamespace, keeper.ConfigMap, keeper.KeyBundle, keeper.KeyServerName)
+			o.namespace, keeper.ConfigMap, keeper.KeyBundle, keeper.KeyServerName)
 	}
 	return trust, nil
 }
 
 // managerPod returns the pod of the manager that leads, and the port of its archive server.
-func (o *pushOptions) managerPod(ctx context.Context, c *kube.Cluster) (*corev1.Pod, int32, error) {
-	pods, err := c.Core.Pods(o.managerNamespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
+func (o *managerFlags) managerPod(ctx context.Context, c *kube.Cluster) (*corev1.Pod, int32, error) {
+	pods, err := c.Core.Pods(o.namespace).List(ctx, metav1.ListOptions{LabelSelector: managerSelector})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -112,7 +213,7 @@ func (o *pushOptions) managerPod(ctx context.Context, c *kube.Cluster) (*corev1.
 		return pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil
 	})
 	if len(running) == 0 {
-		return nil, 0, fmt.Errorf("no pod with the label %s runs in namespace %q: give the manager's namespace with --manager-namespace", managerSelector, o.managerNamespace)
+		return nil, 0, fmt.Errorf("no pod with the label %s runs in namespace %q: give the manager's namespace with --manager-namespace", managerSelector, o.namespace)
 	}
 	pod := slices.MinFunc(running, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	for _, container := range pod.Spec.Containers {
@@ -172,11 +273,8 @@ func podDialer(config *rest.Config, target *url.URL) (httpstream.Dialer, error) 
 	}), nil
 }
 
-// uploadTokenSeconds is how long a token of a service account is valid. The API server allows no shorter time.
-const uploadTokenSeconds = 600
-
 // token returns the token to upload with.
-func (o *pushOptions) token(ctx context.Context, c *kube.Cluster, config *rest.Config) (string, error) {
+func (o *managerFlags) token(ctx context.Context, c *kube.Cluster, config *rest.Config) (string, error) {
 	switch {
 	case o.tokenFile != "":
 		content, err := os.ReadFile(o.tokenFile)

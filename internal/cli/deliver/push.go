@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -20,25 +17,15 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
-	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
-	"github.com/collection-operator/collection-operator/internal/source/upload"
-)
-
-const (
-	// maxAnswerBytes limits what is read of the manager's answer.
-	maxAnswerBytes = 8 << 10
-	// uploadAttempts is how often a manager that leads is looked for, at an interval of uploadInterval.
-	uploadAttempts, uploadInterval = 10, time.Second
 )
 
 // pushOptions are the flags of push.
 type pushOptions struct {
-	connection                                 *kube.Connection
-	managerNamespace, server, authority        string
-	serviceAccount, tokenFile, archive, target string
-	wait                                       bool
-	timeout                                    time.Duration
+	managerFlags
+	archive, target string
+	wait            bool
+	timeout         time.Duration
 }
 
 func pushCommand() *cobra.Command {
@@ -65,28 +52,10 @@ result is unknown.`,
 			return o.run(cmd)
 		},
 	}
-	o.connection = kube.NewConnection(command)
-	o.addManager(command)
+	o.addFlags(command)
 	command.Flags().BoolVar(&o.wait, "wait", true, "wait until the archive is imported")
 	command.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "longest time to wait; 0 means no limit")
 	return command
-}
-
-// addManager adds the flags that say how to reach the manager, and as whom.
-func (o *pushOptions) addManager(command *cobra.Command) {
-	flags := command.Flags()
-	flags.StringVar(&o.managerNamespace, "manager-namespace", render.DefaultSettings().ArtifactServer.Namespace, "namespace of the manager")
-	flags.StringVar(&o.server, "manager-url", "", "https URL at which the manager's archive server can be reached, instead of a forwarded connection")
-	flags.StringVar(&o.authority, "manager-certificate-authority", "", "file with the certificate authorities to verify the manager with, for its host in --manager-url, instead of those in its ConfigMap")
-	flags.StringVar(&o.serviceAccount, "service-account", "", "upload as this service account of the namespace, with a token that only the manager accepts")
-	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token to upload with")
-	command.MarkFlagsMutuallyExclusive("service-account", "token-file")
-	command.PreRunE = func(*cobra.Command, []string) error {
-		if o.authority != "" && o.server == "" {
-			return errors.New("--manager-certificate-authority needs --manager-url")
-		}
-		return nil
-	}
 }
 
 func (o *pushOptions) run(cmd *cobra.Command) error {
@@ -96,13 +65,13 @@ func (o *pushOptions) run(cmd *cobra.Command) error {
 	}
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	manager, token, stop, err := o.prepare(ctx, c)
+	manager, stop, err := o.reach(ctx, c)
 	if err != nil {
 		return err
 	}
 	defer stop()
 	oc := kube.OperatorCollectionOf(c.Namespace, o.target)
-	pushed, err := o.upload(ctx, manager, token, oc)
+	pushed, err := manager.upload(ctx, o.archive, oc)
 	if err != nil {
 		return err
 	}
@@ -111,77 +80,6 @@ func (o *pushOptions) run(cmd *cobra.Command) error {
 		return nil
 	}
 	return awaitImport(ctx, c, cmd.ErrOrStderr(), oc, pushed)
-}
-
-// prepare returns the manager to upload to, and the token to upload with.
-func (o *pushOptions) prepare(ctx context.Context, c *kube.Cluster) (manager *managerServer, token string, stop func(), err error) {
-	config, err := o.connection.RESTConfig()
-	if err != nil {
-		return nil, "", nil, err
-	}
-	if token, err = o.token(ctx, c, config); err != nil {
-		return nil, "", nil, err
-	}
-	manager, stop, err = o.reach(ctx, c, config)
-	return manager, token, stop, err
-}
-
-// upload sends the archive and returns its digest. It tries again while it reaches a manager that is not the leader.
-func (o *pushOptions) upload(ctx context.Context, manager *managerServer, token string, oc kube.Resource) (digest.Digest, error) {
-	file, err := os.Open(o.archive)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	sum, err := digest.SHA256.FromReader(file)
-	if err != nil {
-		return "", err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	for attempt := 1; ; attempt++ {
-		content := io.NewSectionReader(file, 0, info.Size())
-		request, err := http.NewRequestWithContext(ctx, http.MethodPut, manager.url+upload.Prefix+oc.Namespace+"/"+oc.Name, content)
-		if err != nil {
-			return "", err
-		}
-		request.ContentLength = info.Size()
-		request.Header.Set("Authorization", "Bearer "+token)
-		request.Header.Set(upload.DigestHeader, sum.String())
-		// The archive is sent once the manager has accepted the request.
-		request.Header.Set("Expect", "100-continue")
-		status, err := send(manager, request)
-		if err == nil {
-			return sum, nil
-		}
-		if status != http.StatusServiceUnavailable || attempt == uploadAttempts {
-			return "", fmt.Errorf("upload %s: %w", o.archive, err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("upload %s: %w", o.archive, err)
-		case <-time.After(uploadInterval):
-		}
-	}
-}
-
-// send returns the status of the answer, and an error if the archive is not stored.
-func send(manager *managerServer, request *http.Request) (status int, err error) {
-	response, err := manager.transport.RoundTrip(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	if err != nil {
-		return 0, err
-	}
-	if response.StatusCode != http.StatusCreated {
-		return response.StatusCode, fmt.Errorf("the manager answered %s: %s", response.Status, printable.Escape(strings.TrimSpace(string(answer))))
-	}
-	return response.StatusCode, nil
 }
 
 // awaitImport waits until the archive is imported, or cannot be without a change. A status that does not consider the upload, or

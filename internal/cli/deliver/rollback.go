@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -76,12 +75,8 @@ func (o *rollbackOptions) run(cmd *cobra.Command, c *kube.Cluster, name string) 
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
 	r, out := kube.OperatorCollectionOf(c.Namespace, name), cmd.OutOrStdout()
-	object, err := c.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	oc, err := readOperatorCollection(ctx, c, r)
 	if err != nil {
-		return err
-	}
-	oc := &v2beta2.OperatorCollection{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc); err != nil {
 		return err
 	}
 	if err := printHistory(out, oc); err != nil {
@@ -197,8 +192,7 @@ func pin(ctx context.Context, c *kube.Cluster, r kube.Resource, oc *v2beta2.Oper
 	if err != nil {
 		return 0, err
 	}
-	object, err := c.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace).
-		Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
+	object, err := c.Client(r).Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	if apierrors.IsConflict(err) {
 		return 0, fmt.Errorf("%s was deleted and created again in the meantime: nothing was changed", r)
 	}

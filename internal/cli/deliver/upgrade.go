@@ -30,14 +30,14 @@ import (
 
 // upgradeOptions are the flags of upgrade.
 type upgradeOptions struct {
-	push             *pushOptions
+	manager          managerFlags
 	target, to, from string
 	dryRun           bool
 	timeout          time.Duration
 }
 
 func upgradeCommand() *cobra.Command {
-	o := &upgradeOptions{push: &pushOptions{}}
+	o := &upgradeOptions{}
 	command := &cobra.Command{
 		Use:   "upgrade OPERATORCOLLECTION --to ARCHIVE",
 		Short: "Bring an OperatorCollection to another version, and follow it",
@@ -65,8 +65,7 @@ the command failed or the result is unknown.`,
 			return o.run(cmd)
 		},
 	}
-	o.push.connection = kube.NewConnection(command)
-	o.push.addManager(command)
+	o.manager.addFlags(command)
 	flags := command.Flags()
 	flags.StringVar(&o.to, "to", "", "archive of the version: a URL or a file")
 	flags.StringVar(&o.from, "from", "", "archive of the installed version: a URL or a file")
@@ -116,7 +115,7 @@ func (u *upgrading) apply(ctx context.Context) (int64, error) {
 	if !u.uploads() {
 		return u.write(ctx)
 	}
-	manager, token, stop, err := u.push.prepare(ctx, u.cluster)
+	manager, stop, err := u.manager.reach(ctx, u.cluster)
 	if err != nil {
 		return 0, err
 	}
@@ -125,8 +124,7 @@ func (u *upgrading) apply(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	u.push.archive = u.to
-	if _, err := u.push.upload(ctx, manager, token, u.resource()); err != nil {
+	if _, err := manager.upload(ctx, u.to, u.resource()); err != nil {
 		return 0, fmt.Errorf("%w; the installed version keeps running, and spec.digest of OperatorCollection %q is that of the archive: upload it with `kubectl collection push`", err, u.target)
 	}
 	return generation, nil
@@ -139,16 +137,10 @@ func (u *upgrading) resource() kube.Resource {
 
 // load reads the OperatorCollection and the archives.
 func (u *upgrading) load(ctx context.Context, cmd *cobra.Command) (err error) {
-	if u.cluster, err = u.push.connection.Connect(); err != nil {
+	if u.cluster, err = u.manager.connection.Connect(); err != nil {
 		return err
 	}
-	r := u.resource()
-	object, err := u.cluster.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	u.oc = &v2beta2.OperatorCollection{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, u.oc); err != nil {
+	if u.oc, err = readOperatorCollection(ctx, u.cluster, u.resource()); err != nil {
 		return err
 	}
 	if u.archive, err = loadArchive(ctx, u.to); err != nil {
@@ -159,6 +151,16 @@ func (u *upgrading) load(ctx context.Context, cmd *cobra.Command) (err error) {
 		return fmt.Errorf("%s has collection %s, and OperatorCollection %q has %s/%s: create another OperatorCollection for it", author.DisplayPath(u.to), id, u.target, is.Domain, is.Name)
 	}
 	return u.loadInstalled(ctx)
+}
+
+// readOperatorCollection reads one of a cluster.
+func readOperatorCollection(ctx context.Context, c *kube.Cluster, r kube.Resource) (*v2beta2.OperatorCollection, error) {
+	object, err := c.Client(r).Get(ctx, r.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	oc := &v2beta2.OperatorCollection{}
+	return oc, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc)
 }
 
 // loadInstalled reads the archive of the installed version, if it is to be had.
@@ -212,7 +214,7 @@ func (u *upgrading) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := author.JudgeLive(ctx, u.push.connection, u.cluster, u.installed, u.archive.Collection, namespaces)
+	report, err := author.JudgeLive(ctx, u.manager.connection, u.cluster, u.installed, u.archive.Collection, namespaces)
 	if err != nil {
 		return err
 	}
@@ -270,7 +272,7 @@ func (u *upgrading) write(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	r := u.resource()
-	object, err := u.cluster.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace).Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
+	object, err := u.cluster.Client(r).Patch(ctx, r.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	if apierrors.IsConflict(err) {
 		return 0, fmt.Errorf("%s was changed in the meantime: nothing was changed: try again", r)
 	}

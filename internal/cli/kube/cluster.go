@@ -131,6 +131,11 @@ func (c *Cluster) Resource(argument string) (Resource, error) {
 	return Resource{Mapping: mapping, Namespace: c.Namespace, Name: name}, err
 }
 
+// Client returns the client for a resource.
+func (c *Cluster) Client(r Resource) dynamic.ResourceInterface {
+	return c.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace)
+}
+
 // Mapping returns the resource type that a user means by a kind, its plural or its singular, with or without its group.
 func (c *Cluster) Mapping(word string) (*meta.RESTMapping, error) {
 	groups, err := restmapper.GetAPIGroupResources(c.Discovery)

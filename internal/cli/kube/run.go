@@ -30,7 +30,7 @@ func (c *Cluster) Read(ctx context.Context, argument string) (Resource, *runstat
 	if err != nil {
 		return r, nil, err
 	}
-	object, err := c.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
+	object, err := c.Client(r).Get(ctx, r.Name, metav1.GetOptions{})
 	if err != nil {
 		return r, nil, err
 	}
@@ -46,7 +46,7 @@ func (c *Cluster) Read(ctx context.Context, argument string) (Resource, *runstat
 func (c *Cluster) Follow(ctx context.Context, r Resource, done func(*unstructured.Unstructured) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	client := c.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace)
+	client := c.Client(r)
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, r.Name).String()
 	// Without permission there is no sense in trying again, as the informer does.
 	check := func(err error) {

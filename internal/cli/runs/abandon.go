@@ -65,7 +65,7 @@ func (o *abandonOptions) run(cmd *cobra.Command, c *kube.Cluster, argument strin
 	if err != nil {
 		return err
 	}
-	object, err := c.Dynamic.Resource(r.Mapping.Resource).Namespace(r.Namespace).Get(cmd.Context(), r.Name, metav1.GetOptions{})
+	object, err := c.Client(r).Get(cmd.Context(), r.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (a *abandoning) run(ctx context.Context, object *unstructured.Unstructured)
 		return refusal(err)
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &a.uid}}
-	err = a.cluster.Dynamic.Resource(a.resource.Mapping.Resource).Namespace(a.resource.Namespace).Delete(ctx, a.resource.Name, options)
+	err = a.cluster.Client(a.resource).Delete(ctx, a.resource.Name, options)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s is not deleted, but has annotation %s=true now: %w", a.resource, gate.AnnotationAbandon, err)
 	}
@@ -184,15 +184,14 @@ func (a *abandoning) patch(ctx context.Context, metadata map[string]any) error {
 	if err != nil {
 		return err
 	}
-	_, err = a.cluster.Dynamic.Resource(a.resource.Mapping.Resource).Namespace(a.resource.Namespace).
-		Patch(ctx, a.resource.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
+	_, err = a.cluster.Client(a.resource).Patch(ctx, a.resource.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 	return err
 }
 
 // removeFinalizer keeps the finalizers of others.
 func (a *abandoning) removeFinalizer(ctx context.Context) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		object, err := a.cluster.Dynamic.Resource(a.resource.Mapping.Resource).Namespace(a.resource.Namespace).Get(ctx, a.resource.Name, metav1.GetOptions{})
+		object, err := a.cluster.Client(a.resource).Get(ctx, a.resource.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}

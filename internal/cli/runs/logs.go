@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
@@ -28,8 +27,7 @@ import (
 // operatorSelector returns the labels of the pods that run the playbooks of a kind. For users who may not read CRDs, they are
 // those of the pods of all collections.
 func operatorSelector(ctx context.Context, c *kube.Cluster, r kube.Resource) (map[string]string, error) {
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	crd, err := c.Dynamic.Resource(crds).Get(ctx, r.Mapping.Resource.GroupResource().String(), metav1.GetOptions{})
+	crd, err := c.Dynamic.Resource(kube.DefinitionType).Get(ctx, r.Mapping.Resource.GroupResource().String(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
 		return map[string]string{render.LabelManagedBy: render.ManagedBy}, nil
