@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
@@ -19,16 +23,6 @@ import (
 
 // Commands take over a cluster.
 func Commands() []*cobra.Command { return []*cobra.Command{adoptCommand()} }
-
-// adoptOptions are the flags of adopt.
-type adoptOptions struct {
-	connection           *kube.Connection
-	backup, archives     string
-	finalizers           []string
-	dryRun, back, finish bool
-	yes, dropFields      bool
-	timeout              time.Duration
-}
 
 func adoptCommand() *cobra.Command {
 	o := &adoptOptions{}
@@ -78,16 +72,6 @@ Exit codes are 0 if it is done, 1 if problems were found or you did not confirm,
 	return command
 }
 
-// adoption is one adoption, or its end.
-type adoption struct {
-	*adoptOptions
-	cluster *kube.Cluster
-	mapper  meta.RESTMapper
-	state   adopt.State
-	in      io.Reader
-	out     io.Writer
-}
-
 func (o *adoptOptions) run(cmd *cobra.Command) error {
 	c, err := o.connection.Connect()
 	if err != nil {
@@ -95,7 +79,7 @@ func (o *adoptOptions) run(cmd *cobra.Command) error {
 	}
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	a := &adoption{adoptOptions: o, cluster: c, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
+	a := &adoption{adoptOptions: o, cluster: c, folder: folder{o.backup, c}, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}
 	if err := a.read(ctx); err != nil {
 		return err
 	}
@@ -138,7 +122,7 @@ func (a *adoption) adopt(ctx context.Context) error {
 	if err := a.save(ctx, plan); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
-	if err := a.apply(ctx, plan); err != nil {
+	if err := a.writer.apply(ctx, plan); err != nil {
 		return fmt.Errorf("the adoption is not complete, and can be repeated, or undone with --back: %w", err)
 	}
 	fmt.Fprintln(a.out, "Adopted. What comes next:")
@@ -167,11 +151,102 @@ func (a *adoption) planAgain(ctx context.Context, shown adopt.Plan) (adopt.Plan,
 	return plan, nil
 }
 
-// confirmed asks whether to go on, unless the user has said so.
-func (a *adoption) confirmed(question string) bool {
-	if a.yes || kit.Confirm(a.in, a.out, question) {
-		return true
+// save writes the backup. What a former attempt has saved is kept: it is how the cluster was before.
+func (a *adoption) save(ctx context.Context, plan adopt.Plan) error {
+	uid, err := a.folder.clusterUID(ctx)
+	if err != nil {
+		return err
 	}
-	fmt.Fprintln(a.out, "not confirmed: nothing was changed")
-	return false
+	b := adopt.NewBackup(a.state, plan, uid, time.Now())
+	b.Finalizers = a.finalizers
+	former, err := a.folder.load(ctx)
+	switch {
+	case err == nil && (former.Finished || former.Restored):
+		return fmt.Errorf("%s is of an adoption that is finished, or undone: name another folder", a.backup)
+	case err == nil:
+		former.Add(b)
+		former.Finalizers = slices.Compact(slices.Sorted(slices.Values(slices.Concat(former.Finalizers, b.Finalizers))))
+		b = former
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return a.folder.write(b)
+}
+
+// end removes the finalizers of the other product.
+func (a *adoption) end(ctx context.Context) error {
+	b, err := a.folder.load(ctx)
+	if err != nil {
+		return err
+	}
+	if b.Restored {
+		return fmt.Errorf("%s is of an adoption that is undone: name the folder of the later one", a.backup)
+	}
+	if problems := a.finishProblems(); len(problems) > 0 {
+		return a.refuse(problems)
+	}
+	unfinished := a.state.ToFinish()
+	fmt.Fprintf(a.out, "The other product's finalizers are removed from %d objects. Then there is no way back.\n", len(unfinished))
+	for _, edited := range a.state.EditedSince(b) {
+		a.say(edited + " was changed since the adoption began, and its playbook has not run: if it should, use kubectl collection rerun")
+	}
+	if a.dryRun {
+		fmt.Fprintln(a.out, "Nothing was changed: this was a dry run.")
+		return nil
+	}
+	if !a.confirmed("Finish? [y/N] ") {
+		return kit.ErrFindings
+	}
+	if err := a.checkAgain(ctx, a.finishProblems); err != nil {
+		return err
+	}
+	for _, o := range unfinished {
+		if err := a.finishObject(ctx, o); err != nil {
+			return fmt.Errorf("not complete, and can be repeated: %w", err)
+		}
+	}
+	b.Finished = true
+	if err := a.folder.write(b); err != nil {
+		return err
+	}
+	return a.sayLeftovers()
+}
+
+// finishProblems has what forbids the last step.
+func (a *adoption) finishProblems() []string {
+	if !adopt.New(a.state).Adopted {
+		return []string{"the adoption is not complete: run it again without --finish"}
+	}
+	return append(a.state.ActiveProduct(), a.state.NotTakenOver()...)
+}
+
+// finishObject removes the other product's finalizers from an object, which the manager may write at the same time.
+func (a *adoption) finishObject(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := a.writer.client(o)
+	if err != nil {
+		return err
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := client.Get(ctx, o.GetName(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && a.state.IsFinished(live) {
+			return nil
+		}
+		if err == nil {
+			_, err = client.Update(ctx, a.state.Finished(live), metav1.UpdateOptions{FieldManager: kube.FieldManager})
+		}
+		return err
+	})
+}
+
+func (a *adoption) sayLeftovers() error {
+	left := adopt.Leftovers(a.state)
+	if len(left) == 0 {
+		fmt.Fprintln(a.out, "Finished.")
+		return nil
+	}
+	fmt.Fprintln(a.out, "Finished. Left of the other product, to be removed by you:")
+	for _, command := range left {
+		fmt.Fprintln(a.out, "  "+command)
+	}
+	return nil
 }

@@ -3,24 +3,19 @@ package adopt
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/restmapper"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/config"
-	"github.com/collection-operator/collection-operator/internal/cli/author"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/support/adopt"
@@ -49,69 +44,43 @@ var (
 	}
 )
 
-// read reads what adoption is about.
-func (a *adoption) read(ctx context.Context) error {
-	groups, err := restmapper.GetAPIGroupResources(a.cluster.Discovery)
-	if err != nil {
+// reader reads what adoption is about.
+type reader struct {
+	cluster *kube.Cluster
+	state   *adopt.State
+}
+
+// read reads all but what is in the user's folders.
+func (r reader) read(ctx context.Context) (err error) {
+	r.state.Objects = map[string][]*unstructured.Unstructured{}
+	if r.state.Own, err = config.Definitions(); err != nil {
 		return err
 	}
-	a.mapper = restmapper.NewDiscoveryRESTMapper(groups)
-	a.state = adopt.State{Objects: map[string][]*unstructured.Unstructured{}, Finalizers: a.finalizers, DropFields: a.dropFields}
-	if a.state.Own, err = config.Definitions(); err != nil {
-		return err
-	}
-	if err := a.readObjects(ctx); err != nil {
+	if err := r.readObjects(ctx); err != nil {
 		return err
 	}
 	for into, types := range map[*[]*unstructured.Unstructured][]schema.GroupVersionResource{
-		&a.state.Workloads: workloadTypes, &a.state.Packages: packageTypes, &a.state.Webhooks: webhookTypes,
+		&r.state.Workloads: workloadTypes, &r.state.Packages: packageTypes, &r.state.Webhooks: webhookTypes,
 	} {
 		for _, gvr := range types {
-			objects, err := a.list(ctx, gvr)
+			objects, err := r.list(ctx, gvr)
 			if err != nil && !apierrors.IsNotFound(err) { // Without OLM, there are no types of it.
 				return err
 			}
 			*into = append(*into, objects...)
 		}
 	}
-	for _, read := range []func(context.Context) error{a.readNamespaces, a.readPods, a.readAccounts} {
+	for _, read := range []func(context.Context) error{r.readNamespaces, r.readPods, r.readAccounts, r.readCredentials} {
 		if err := read(ctx); err != nil {
 			return err
 		}
-	}
-	if err := a.readCredentials(ctx); err != nil {
-		return err
-	}
-	return errors.Join(a.readFormer(ctx), a.readArchives())
-}
-
-// readFormer reads the finalizers that were named to a former attempt and, if it was interrupted, what it has begun to remove.
-func (a *adoption) readFormer(ctx context.Context) error {
-	a.state.Proven = map[types.UID]bool{}
-	if a.backup == "" {
-		return nil
-	}
-	former, err := a.load(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	a.state.Finalizers = slices.Concat(a.state.Finalizers, former.Finalizers)
-	if former.Restored {
-		return nil
-	}
-	a.state.HasBackup = !former.Finished
-	for _, o := range former.Removed {
-		a.state.Proven[o.GetUID()] = true
 	}
 	return nil
 }
 
 // readObjects reads the product's CRDs, and their custom resources.
-func (a *adoption) readObjects(ctx context.Context) error {
-	definitions, err := a.list(ctx, kube.DefinitionType)
+func (r reader) readObjects(ctx context.Context) error {
+	definitions, err := r.list(ctx, kube.DefinitionType)
 	if err != nil {
 		return err
 	}
@@ -123,10 +92,10 @@ func (a *adoption) readObjects(ctx context.Context) error {
 		if !adopt.IsGroup(definition.Spec.Group) {
 			continue
 		}
-		a.state.Definitions = append(a.state.Definitions, definition)
-		version := adopt.VersionToRead(definition, a.state.Own)
+		r.state.Definitions = append(r.state.Definitions, definition)
+		version := adopt.VersionToRead(definition, r.state.Own)
 		gvr := schema.GroupVersionResource{Group: definition.Spec.Group, Version: version, Resource: definition.Spec.Names.Plural}
-		if a.state.Objects[definition.Name], err = a.list(ctx, gvr); err != nil {
+		if r.state.Objects[definition.Name], err = r.list(ctx, gvr); err != nil {
 			return fmt.Errorf("%s: %w", definition.Name, err)
 		}
 	}
@@ -135,9 +104,9 @@ func (a *adoption) readObjects(ctx context.Context) error {
 
 // list returns all objects of a type. Of ClusterServiceVersions, copies are left out; the label means nothing on other objects, on which
 // anybody may have set it.
-func (a *adoption) list(ctx context.Context, gvr schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
+func (r reader) list(ctx context.Context, gvr schema.GroupVersionResource) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	err := a.cluster.Each(ctx, gvr, metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
+	err := r.cluster.Each(ctx, gvr, metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
 		if _, copied := o.GetLabels()[labelCopied]; !copied || gvr.Resource != "clusterserviceversions" {
 			all = append(all, o)
 		}
@@ -147,20 +116,20 @@ func (a *adoption) list(ctx context.Context, gvr schema.GroupVersionResource) ([
 }
 
 // readNamespaces reads the namespaces that SubOperatorConfigs map.
-func (a *adoption) readNamespaces(ctx context.Context) error {
-	a.state.Namespaces = map[string]map[string]string{}
-	for _, config := range a.state.Configs() {
+func (r reader) readNamespaces(ctx context.Context) error {
+	r.state.Namespaces = map[string]map[string]string{}
+	for _, config := range r.state.Configs() {
 		for _, name := range adopt.Mapped(config) {
-			if _, known := a.state.Namespaces[name]; known {
+			if _, known := r.state.Namespaces[name]; known {
 				continue
 			}
-			namespace, err := a.cluster.Core.Namespaces().Get(ctx, name, metav1.GetOptions{})
+			namespace, err := r.cluster.Core.Namespaces().Get(ctx, name, metav1.GetOptions{})
 			switch {
 			case apierrors.IsNotFound(err):
 			case err != nil:
 				return err
 			default:
-				a.state.Namespaces[name] = namespace.Annotations
+				r.state.Namespaces[name] = namespace.Annotations
 			}
 		}
 	}
@@ -168,8 +137,8 @@ func (a *adoption) readNamespaces(ctx context.Context) error {
 }
 
 // readPods reads the pods of the managers of both products.
-func (a *adoption) readPods(ctx context.Context) error {
-	for _, w := range a.state.Managers() {
+func (r reader) readPods(ctx context.Context) error {
+	for _, w := range r.state.Managers() {
 		labels, _, err := unstructured.NestedStringMap(w.Object, "spec", "selector", "matchLabels")
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", w.GetKind(), w.GetName(), err)
@@ -178,9 +147,9 @@ func (a *adoption) readPods(ctx context.Context) error {
 		if len(labels) == 0 {
 			options = metav1.ListOptions{}
 		}
-		err = a.cluster.EachSelected(ctx, podType, w.GetNamespace(), options, func(pod *unstructured.Unstructured) error {
-			if !slices.ContainsFunc(a.state.Pods, func(other *unstructured.Unstructured) bool { return other.GetUID() == pod.GetUID() }) {
-				a.state.Pods = append(a.state.Pods, pod)
+		err = r.cluster.EachSelected(ctx, podType, w.GetNamespace(), options, func(pod *unstructured.Unstructured) error {
+			if !slices.ContainsFunc(r.state.Pods, func(other *unstructured.Unstructured) bool { return other.GetUID() == pod.GetUID() }) {
+				r.state.Pods = append(r.state.Pods, pod)
 			}
 			return nil
 		})
@@ -192,16 +161,16 @@ func (a *adoption) readPods(ctx context.Context) error {
 }
 
 // readAccounts reads what has the name of an operator and would be in the way of another one.
-func (a *adoption) readAccounts(ctx context.Context) error {
-	for _, operator := range a.state.Operators() {
+func (r reader) readAccounts(ctx context.Context) error {
+	for _, operator := range r.state.Operators() {
 		for _, gvr := range accountTypes {
-			object, err := a.cluster.Dynamic.Resource(gvr).Namespace(operator.Namespace).Get(ctx, operator.Name(), metav1.GetOptions{})
+			object, err := r.cluster.Dynamic.Resource(gvr).Namespace(operator.Namespace).Get(ctx, operator.Name(), metav1.GetOptions{})
 			switch {
 			case apierrors.IsNotFound(err):
 			case err != nil:
 				return err
 			default:
-				a.state.Accounts = append(a.state.Accounts, object)
+				r.state.Accounts = append(r.state.Accounts, object)
 			}
 		}
 	}
@@ -209,9 +178,9 @@ func (a *adoption) readAccounts(ctx context.Context) error {
 }
 
 // readCredentials looks at the Secrets that SubOperatorConfigs name. Of their content, it looks whether a key is one.
-func (a *adoption) readCredentials(ctx context.Context) error {
+func (r reader) readCredentials(ctx context.Context) error {
 	seen := map[adopt.Credential]bool{}
-	for _, object := range a.state.Objects["suboperatorconfigs."+adopt.Group] {
+	for _, object := range r.state.Objects["suboperatorconfigs."+adopt.Group] {
 		soc := &v2beta2.SubOperatorConfig{}
 		spec := map[string]any{"spec": object.Object["spec"]}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, soc); err != nil {
@@ -227,13 +196,13 @@ func (a *adoption) readCredentials(ctx context.Context) error {
 					continue
 				}
 				seen[credential] = true
-				secret, err := a.cluster.Core.Secrets(credential.Namespace).Get(ctx, credential.Name, metav1.GetOptions{})
+				secret, err := r.cluster.Core.Secrets(credential.Namespace).Get(ctx, credential.Name, metav1.GetOptions{})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return err
 				}
 				credential.Exists = err == nil
 				credential.Usable = credential.Exists && isUsable(secret)
-				a.state.Credentials = append(a.state.Credentials, credential)
+				r.state.Credentials = append(r.state.Credentials, credential)
 			}
 		}
 	}
@@ -246,25 +215,10 @@ func isUsable(secret *corev1.Secret) bool {
 	return isMarked || endpoint.IsCredential(secret) && bytes.HasPrefix(bytes.TrimSpace(endpoint.PrivateKey(secret)), []byte("-----BEGIN "))
 }
 
-// readArchives reads the archives that the user has.
-func (a *adoption) readArchives() error {
-	if a.archives == "" {
-		return nil
+func typedDefinition(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
+		return nil, fmt.Errorf("CRD %s: %w", object.GetName(), err)
 	}
-	files, err := filepath.Glob(filepath.Join(a.archives, "*.tar.gz"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, file := range files {
-		source, err := author.LoadSource(file)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
-			continue
-		}
-		a.state.Archives = append(a.state.Archives, adopt.Archive{
-			File: file, Digest: source.Digest, Collection: source.Collection,
-		})
-	}
-	return errors.Join(errs...)
+	return definition, nil
 }

@@ -31,26 +31,32 @@ const (
 	settledAfter = 5
 )
 
+// writer writes objects of a cluster.
+type writer struct {
+	cluster *kube.Cluster
+	mapper  meta.RESTMapper
+}
+
 // apply does what a plan says, in its order.
-func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
+func (w writer) apply(ctx context.Context, plan adopt.Plan) error {
 	for _, claim := range plan.Claims {
-		if _, err := a.updateDefinition(ctx, claim.Live, claim.Want); err != nil {
+		if _, err := w.updateDefinition(ctx, claim.Live, claim.Want); err != nil {
 			return err
 		}
 	}
-	if err := a.removeAll(ctx, plan.Remove); err != nil {
+	if err := w.removeAll(ctx, plan.Remove); err != nil {
 		return err
 	}
-	if err := a.expectGone(ctx, plan.Remove); err != nil {
+	if err := w.expectGone(ctx, plan.Remove); err != nil {
 		return err
 	}
 	for _, change := range plan.Changes {
-		if err := a.update(ctx, change.Live, change.Want); err != nil {
+		if err := w.update(ctx, change.Live, change.Want); err != nil {
 			return err
 		}
 	}
 	for _, d := range plan.Definitions {
-		if err := a.replace(ctx, d); err != nil {
+		if err := w.replace(ctx, d); err != nil {
 			return err
 		}
 	}
@@ -58,21 +64,21 @@ func (a *adoption) apply(ctx context.Context, plan adopt.Plan) error {
 }
 
 // client returns the client for an object.
-func (a *adoption) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+func (w writer) client(o *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := o.GroupVersionKind()
-	mapping, err := a.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	mapping, err := w.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
-		return a.cluster.Dynamic.Resource(mapping.Resource), nil
+		return w.cluster.Dynamic.Resource(mapping.Resource), nil
 	}
-	return a.cluster.Dynamic.Resource(mapping.Resource).Namespace(o.GetNamespace()), nil
+	return w.cluster.Dynamic.Resource(mapping.Resource).Namespace(o.GetNamespace()), nil
 }
 
 // remove deletes an object. Another one of its name that was made meanwhile stays.
-func (a *adoption) remove(ctx context.Context, o *unstructured.Unstructured) error {
-	client, err := a.client(o)
+func (w writer) remove(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := w.client(o)
 	if err != nil {
 		return err
 	}
@@ -88,9 +94,9 @@ func (a *adoption) remove(ctx context.Context, o *unstructured.Unstructured) err
 }
 
 // removeAll deletes objects in their order, and waits until no pod of them is left, so that no playbook runs twice at the same time.
-func (a *adoption) removeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (w writer) removeAll(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
-		if err := a.remove(ctx, o); err != nil {
+		if err := w.remove(ctx, o); err != nil {
 			return err
 		}
 	}
@@ -98,7 +104,7 @@ func (a *adoption) removeAll(ctx context.Context, objects []*unstructured.Unstru
 		if !makesPods(o) {
 			continue
 		}
-		if err := a.awaitGone(ctx, o); err != nil {
+		if err := w.awaitGone(ctx, o); err != nil {
 			return fmt.Errorf("waiting for the pods of %s %s in namespace %s to end: %w", o.GetKind(), o.GetName(), o.GetNamespace(), err)
 		}
 	}
@@ -106,9 +112,9 @@ func (a *adoption) removeAll(ctx context.Context, objects []*unstructured.Unstru
 }
 
 // expectGone fails if somebody has made an object again, as those do who keep it as in a repository: two operators would run.
-func (a *adoption) expectGone(ctx context.Context, objects []*unstructured.Unstructured) error {
+func (w writer) expectGone(ctx context.Context, objects []*unstructured.Unstructured) error {
 	for _, o := range objects {
-		client, err := a.client(o)
+		client, err := w.client(o)
 		if err != nil {
 			return err
 		}
@@ -129,8 +135,8 @@ func makesPods(o *unstructured.Unstructured) bool {
 }
 
 // awaitGone waits for a workload that is deleted: the API server keeps it until its pods are gone.
-func (a *adoption) awaitGone(ctx context.Context, o *unstructured.Unstructured) error {
-	client, err := a.client(o)
+func (w writer) awaitGone(ctx context.Context, o *unstructured.Unstructured) error {
+	client, err := w.client(o)
 	if err != nil {
 		return err
 	}
@@ -144,11 +150,11 @@ func (a *adoption) awaitGone(ctx context.Context, o *unstructured.Unstructured) 
 }
 
 // update writes an object, and before that its status if it differs. An object that somebody else has changed meanwhile is a conflict.
-func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstructured) error {
+func (w writer) update(ctx context.Context, live, want *unstructured.Unstructured) error {
 	if equality.Semantic.DeepEqual(live.Object, want.Object) {
 		return nil
 	}
-	client, err := a.client(want)
+	client, err := w.client(want)
 	if err != nil {
 		return err
 	}
@@ -176,17 +182,17 @@ func (a *adoption) update(ctx context.Context, live, want *unstructured.Unstruct
 
 // updateDefinition writes a CRD without its status, and returns it as it is then. API servers write the status at any time, which is no
 // conflict.
-func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (w writer) updateDefinition(ctx context.Context, live, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	if isSameDefinition(live, want) {
 		return live, nil
 	}
 	var written *apiextensionsv1.CustomResourceDefinition
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
-		written, err = a.writeDefinition(ctx, want)
+		written, err = w.writeDefinition(ctx, want)
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		current, readErr := a.definition(ctx, want.Name)
+		current, readErr := w.definition(ctx, want.Name)
 		if readErr != nil {
 			return readErr
 		}
@@ -203,14 +209,14 @@ func (a *adoption) updateDefinition(ctx context.Context, live, want *apiextensio
 	return written, nil
 }
 
-func (a *adoption) writeDefinition(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (w writer) writeDefinition(ctx context.Context, want *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return nil, err
 	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
-	written, err := a.cluster.Dynamic.Resource(kube.DefinitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: kube.FieldManager})
+	written, err := w.cluster.Dynamic.Resource(kube.DefinitionType).Update(ctx, object, metav1.UpdateOptions{FieldManager: kube.FieldManager})
 	if err != nil {
 		return nil, err
 	}
@@ -222,27 +228,19 @@ func isSameDefinition(a, b *apiextensionsv1.CustomResourceDefinition) bool {
 }
 
 // definition reads a CRD.
-func (a *adoption) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	object, err := a.cluster.Dynamic.Resource(kube.DefinitionType).Get(ctx, name, metav1.GetOptions{})
+func (w writer) definition(ctx context.Context, name string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	object, err := w.cluster.Dynamic.Resource(kube.DefinitionType).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	return typedDefinition(object)
 }
 
-func typedDefinition(object *unstructured.Unstructured) (*apiextensionsv1.CustomResourceDefinition, error) {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
-		return nil, fmt.Errorf("CRD %s: %w", object.GetName(), err)
-	}
-	return definition, nil
-}
-
 // replace replaces a CRD by that of Collection Operator, and gives it the label by which it counts as adopted.
-func (a *adoption) replace(ctx context.Context, d adopt.Definition) error {
-	written, err := a.updateDefinition(ctx, d.Live, d.Between())
+func (w writer) replace(ctx context.Context, d adopt.Definition) error {
+	written, err := w.updateDefinition(ctx, d.Live, d.Between())
 	if err == nil && len(d.Rewrites()) > 0 {
-		written, err = a.rewrite(ctx, d)
+		written, err = w.rewrite(ctx, d)
 	}
 	if err != nil {
 		return err
@@ -253,21 +251,21 @@ func (a *adoption) replace(ctx context.Context, d adopt.Definition) error {
 	adopted.ManagedFields = slices.DeleteFunc(adopted.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == kube.FieldManager && entry.Subresource == ""
 	})
-	_, err = a.updateDefinition(ctx, written, adopted)
+	_, err = w.updateDefinition(ctx, written, adopted)
 	return err
 }
 
 // rewrite writes objects once that may be stored in other versions than that of Collection Operator, and removes these versions from a CRD.
-func (a *adoption) rewrite(ctx context.Context, d adopt.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (w writer) rewrite(ctx context.Context, d adopt.Definition) (*apiextensionsv1.CustomResourceDefinition, error) {
 	gvr := schema.GroupVersionResource{Group: d.Want.Spec.Group, Resource: d.Want.Spec.Names.Plural}
 	for _, version := range d.Rewrites() {
-		if err := a.awaitUnserved(ctx, gvr.GroupResource().WithVersion(version)); err != nil {
+		if err := w.awaitUnserved(ctx, gvr.GroupResource().WithVersion(version)); err != nil {
 			return nil, err
 		}
 	}
 	stored := adopt.StorageVersion(d.Want)
-	err := a.cluster.Each(ctx, gvr.GroupResource().WithVersion(stored), metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
-		client := a.cluster.Dynamic.Resource(gvr.GroupResource().WithVersion(stored)).Namespace(o.GetNamespace())
+	err := w.cluster.Each(ctx, gvr.GroupResource().WithVersion(stored), metav1.NamespaceAll, func(o *unstructured.Unstructured) error {
+		client := w.cluster.Dynamic.Resource(gvr.GroupResource().WithVersion(stored)).Namespace(o.GetNamespace())
 		_, err := client.Update(ctx, o, metav1.UpdateOptions{FieldManager: kube.FieldManager})
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // Somebody else wrote it, or it is gone.
 			return nil
@@ -277,14 +275,14 @@ func (a *adoption) rewrite(ctx context.Context, d adopt.Definition) (*apiextensi
 	if err != nil {
 		return nil, fmt.Errorf("write the objects of CRD %s: %w", d.Want.Name, err)
 	}
-	return a.forget(ctx, d, stored)
+	return w.forget(ctx, d, stored)
 }
 
 // awaitUnserved waits until a version of a CRD is not served any more.
-func (a *adoption) awaitUnserved(ctx context.Context, gvr schema.GroupVersionResource) error {
+func (w writer) awaitUnserved(ctx context.Context, gvr schema.GroupVersionResource) error {
 	times := 0
 	return wait.PollUntilContextCancel(ctx, adoptInterval, true, func(ctx context.Context) (bool, error) {
-		_, err := a.cluster.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
+		_, err := w.cluster.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{Limit: 1})
 		if !apierrors.IsNotFound(err) {
 			times = 0
 			return false, err
@@ -295,8 +293,8 @@ func (a *adoption) awaitUnserved(ctx context.Context, gvr schema.GroupVersionRes
 }
 
 // forget removes the versions from a CRD in which no object is stored any more.
-func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string) (*apiextensionsv1.CustomResourceDefinition, error) {
-	crds := a.cluster.Dynamic.Resource(kube.DefinitionType)
+func (w writer) forget(ctx context.Context, d adopt.Definition, stored string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	crds := w.cluster.Dynamic.Resource(kube.DefinitionType)
 	var live *unstructured.Unstructured
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() (err error) {
 		if live, err = crds.Get(ctx, d.Want.Name, metav1.GetOptions{}); err != nil {
@@ -317,5 +315,5 @@ func (a *adoption) forget(ctx context.Context, d adopt.Definition, stored string
 	}
 	want := d.Unlabelled()
 	want.ResourceVersion = between.ResourceVersion
-	return a.updateDefinition(ctx, between, want)
+	return w.updateDefinition(ctx, between, want)
 }
