@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +51,8 @@ read, there is no such object, or nothing was found and a request failed.`,
   kubectl collection doctor --all-namespaces`,
 		Args: kit.Wants("at most 1 argument", cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"text", "json"}, output) {
-				return fmt.Errorf("--output %q is neither text nor json", output)
+			if err := kit.OneOf("output", output, "text", "json"); err != nil {
+				return err
 			}
 			c, err := connection.Connect()
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,8 +57,8 @@ Exit codes are 0 if all images have digests, 1 if an image has a tag only, and 2
 	command.Flags().StringVarP(&output, "output", "o", "name", "name: one reference per line; oc-mirror: an ImageSetConfiguration")
 	kit.CompleteWords(command, "output", "name", "oc-mirror")
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		if !slices.Contains([]string{"name", "oc-mirror"}, output) {
-			return fmt.Errorf("--output %q is neither name nor oc-mirror", output)
+		if err := kit.OneOf("output", output, "name", "oc-mirror"); err != nil {
+			return err
 		}
 		list := &images.List{}
 		if err := readImages(cmd, list, connection, files); err != nil {

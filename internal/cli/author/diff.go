@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/spf13/cobra"
@@ -19,29 +18,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
-
-// checksums are, for each file of an archive by path, whether mode and content are the same. A link to a file is like that
-// file: ansible-galaxy keeps links, and build follows them.
-func checksums(files *archive.Files) (map[string]string, error) {
-	sums := map[string]string{}
-	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := files.Stat(name)
-		if err != nil {
-			return err
-		}
-		if sum, isFile := files.SHA256(name); isFile {
-			sums[name] = fmt.Sprintf("%s %x", info.Mode(), sum)
-			return nil
-		}
-		target, err := files.ReadLink(name)
-		sums[name] = "link " + target
-		return err
-	})
-	return sums, err
-}
 
 func diffCommand() *cobra.Command {
 	var output string
@@ -69,8 +45,8 @@ Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for di
 	connection := kube.NewConnection(command)
 	connection.AddAllNamespaces(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains([]string{"text", "json"}, output) {
-			return fmt.Errorf("--output %q is neither text nor json", output)
+		if err := kit.OneOf("output", output, "text", "json"); err != nil {
+			return err
 		}
 		if !live && (cmd.Flags().Changed("namespace") || connection.AllNamespaces) {
 			return errors.New("--namespace and --all-namespaces need --live")
@@ -100,7 +76,7 @@ type diffReport struct {
 	Changes  []diff.Change `json:"changes"`
 	// Findings are those of lint that one side has and the other has not.
 	Findings diffFindings `json:"findings"`
-	Live     *liveReport  `json:"live,omitempty"`
+	Live     *LiveReport  `json:"live,omitempty"`
 
 	was, is *model.Collection
 }
@@ -204,4 +180,27 @@ func (r *diffReport) printText(w io.Writer) error {
 		return err
 	}
 	return r.Live.Print(w)
+}
+
+// checksums are, for each file of an archive by path, whether mode and content are the same. A link to a file is like that
+// file: ansible-galaxy keeps links, and build follows them.
+func checksums(files *archive.Files) (map[string]string, error) {
+	sums := map[string]string{}
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := files.Stat(name)
+		if err != nil {
+			return err
+		}
+		if sum, isFile := files.SHA256(name); isFile {
+			sums[name] = fmt.Sprintf("%s %x", info.Mode(), sum)
+			return nil
+		}
+		target, err := files.ReadLink(name)
+		sums[name] = "link " + target
+		return err
+	})
+	return sums, err
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/preflight"
 )
 
-// liveReport is what another version of a collection means for the custom resources of a cluster.
-type liveReport struct {
+// LiveReport is what another version of a collection means for the custom resources of a cluster.
+type LiveReport struct {
 	preflight.Report
 	// Unread says what could not be read.
 	Unread []string `json:"unread"`
@@ -38,11 +38,11 @@ type judging struct {
 	// was is nil if it is not known.
 	was, is    *model.Collection
 	namespaces []string
-	report     *liveReport
+	report     *LiveReport
 }
 
 // JudgeLive reads the custom resources of both versions of a collection in namespaces, and judges them.
-func JudgeLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, was, is *model.Collection, namespaces []string) (*liveReport, error) {
+func JudgeLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, was, is *model.Collection, namespaces []string) (*LiveReport, error) {
 	config, err := c.RESTConfig()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func JudgeLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, w
 	if err != nil {
 		return nil, err
 	}
-	j := &judging{cluster: cluster, reader: reader, was: was, is: is, namespaces: namespaces, report: &liveReport{
+	j := &judging{cluster: cluster, reader: reader, was: was, is: is, namespaces: namespaces, report: &LiveReport{
 		Report: preflight.Report{Version: is.Version.Original(), Problems: []upgrade.Problem{}, Warnings: []upgrade.Problem{}}, Unread: []string{},
 	}}
 	for _, group := range []string{is.Group(false), is.Group(true)} {
@@ -180,7 +180,7 @@ func (j *judging) planned(group string, live map[string]*apiextensionsv1.CustomR
 }
 
 // Print writes the report as text.
-func (r *liveReport) Print(w io.Writer) error {
+func (r *LiveReport) Print(w io.Writer) error {
 	p := &explain.Page{}
 	p.Title("Custom resources in the cluster")
 	for _, problem := range r.Problems {

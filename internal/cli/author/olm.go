@@ -254,11 +254,7 @@ cannot be in one catalog with the others, this is said, nothing is printed, and 
 }
 
 func (o *catalogOptions) validate() error {
-	errs := []error{o.operatorOptions.validate()}
-	if !slices.Contains([]string{"yaml", "json"}, o.output) {
-		errs = append(errs, fmt.Errorf("--output %q is neither yaml nor json", o.output))
-	}
-	return errors.Join(errs...)
+	return errors.Join(o.operatorOptions.validate(), kit.OneOf("output", o.output, "yaml", "json"))
 }
 
 func (o *catalogOptions) print(cmd *cobra.Command, paths []string) error {

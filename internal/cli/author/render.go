@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -82,22 +81,8 @@ func (o *renderOptions) validate() error {
 			errs = append(errs, fmt.Errorf("--endpoint %q is not the name of a ZosEndpoint", name))
 		}
 	}
-	if !slices.Contains([]string{"yaml", "json"}, o.output) {
-		errs = append(errs, fmt.Errorf("--output %q is neither yaml nor json", o.output))
-	}
-	errs = append(errs, validateAPIGroup(o.apiGroup))
-	errs = append(errs, o.settings.SetArtifactURL(o.artifactURL))
+	errs = append(errs, kit.OneOf("output", o.output, "yaml", "json"), kit.OneOf("api-group", o.apiGroup, apiGroups...), o.settings.SetArtifactURL(o.artifactURL))
 	return errors.Join(errs...)
-}
-
-// apiGroups are what --api-group takes.
-var apiGroups = []string{string(v2beta2.APIGroupShared), string(v2beta2.APIGroupPerCollection)}
-
-func validateAPIGroup(group string) error {
-	if !slices.Contains(apiGroups, group) {
-		return fmt.Errorf("--api-group %q is neither %s", group, strings.Join(apiGroups, " nor "))
-	}
-	return nil
 }
 
 func (o *renderOptions) print(w io.Writer, s *Source) error {
@@ -157,25 +142,6 @@ func (o *renderOptions) objects(s *Source) ([]map[string]any, error) {
 	return objects, nil
 }
 
-func explainCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "explain PATH",
-		Short: "Tell what a collection becomes in a cluster",
-		Long: `Tell what an archive or a collection's folder becomes in a cluster: its kinds with their fields and playbooks, the
-permissions it asks for, and what must be installed beside it. For the objects themselves see render.`,
-		Example: `  kubectl collection explain example-zos_files-1.0.0.tar.gz`,
-		Args:    kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			source, err := LoadSource(args[0])
-			if err != nil {
-				return Refused(cmd, args[0], err)
-			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), explain.Report(source.Collection, model.Group))
-			return err
-		},
-	}
-}
-
 // operatorOptions are the flags of the commands that make a ClusterServiceVersion.
 type operatorOptions struct {
 	apiGroup, image string
@@ -196,10 +162,32 @@ func (o *operatorOptions) validate() error {
 	if o.image == "" {
 		errs = append(errs, errors.New("--runtime-image is not set"))
 	}
-	return errors.Join(append(errs, validateAPIGroup(o.apiGroup))...)
+	return errors.Join(append(errs, kit.OneOf("api-group", o.apiGroup, apiGroups...))...)
 }
 
 // group is the API group of a collection's kinds.
 func (o *operatorOptions) group(s *Source) string {
 	return s.Collection.Group(o.apiGroup == string(v2beta2.APIGroupPerCollection))
+}
+
+// apiGroups are what --api-group takes.
+var apiGroups = []string{string(v2beta2.APIGroupShared), string(v2beta2.APIGroupPerCollection)}
+
+func explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain PATH",
+		Short: "Tell what a collection becomes in a cluster",
+		Long: `Tell what an archive or a collection's folder becomes in a cluster: its kinds with their fields and playbooks, the
+permissions it asks for, and what must be installed beside it. For the objects themselves see render.`,
+		Example: `  kubectl collection explain example-zos_files-1.0.0.tar.gz`,
+		Args:    kit.Exactly(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			source, err := LoadSource(args[0])
+			if err != nil {
+				return Refused(cmd, args[0], err)
+			}
+			_, err = fmt.Fprint(cmd.OutOrStdout(), explain.Report(source.Collection, model.Group))
+			return err
+		},
+	}
 }

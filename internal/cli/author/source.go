@@ -56,6 +56,28 @@ func LoadSource(path string) (*Source, error) {
 	return readSource(f)
 }
 
+// LoadRunSource reads a collection with the content of its archive.
+func LoadRunSource(path string) (localrun.Source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return localrun.Source{}, err
+	}
+	var content []byte
+	if info.IsDir() {
+		content, err = buildFolder(path)
+	} else {
+		content, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return localrun.Source{}, err
+	}
+	s, err := readSource(bytes.NewReader(content))
+	if err != nil {
+		return localrun.Source{}, err
+	}
+	return localrun.Source{Collection: s.Collection, Archive: content, Digest: digest.FromBytes(content)}, nil
+}
+
 // buildFolder makes the archive of an author's folder. An error of type [findings.Problems] has the lines and columns
 // of the author's files.
 func buildFolder(path string) ([]byte, error) {
@@ -98,6 +120,17 @@ func readSource(r io.Reader) (*Source, error) {
 	}
 	c.Problems = findings.Merge(problems, unsettled)
 	return &Source{Collection: c, settings: settings, files: files, Digest: digester.Digest()}, nil
+}
+
+func digestOf(path string) (archive digest.Digest, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	digester := digest.SHA256.Digester()
+	size, err = io.Copy(digester.Hash(), f)
+	return digester.Digest(), size, err
 }
 
 // Refused prints what keeps a cluster from installing the collection at path, or a folder from being built, if that is
@@ -151,37 +184,4 @@ func WriteText(w io.Writer, path string, problems findings.Problems) error {
 		}
 	}
 	return nil
-}
-
-func digestOf(path string) (archive digest.Digest, size int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", 0, err
-	}
-	defer f.Close()
-	digester := digest.SHA256.Digester()
-	size, err = io.Copy(digester.Hash(), f)
-	return digester.Digest(), size, err
-}
-
-// LoadRunSource reads a collection with the content of its archive.
-func LoadRunSource(path string) (localrun.Source, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return localrun.Source{}, err
-	}
-	var content []byte
-	if info.IsDir() {
-		content, err = buildFolder(path)
-	} else {
-		content, err = os.ReadFile(path)
-	}
-	if err != nil {
-		return localrun.Source{}, err
-	}
-	s, err := readSource(bytes.NewReader(content))
-	if err != nil {
-		return localrun.Source{}, err
-	}
-	return localrun.Source{Collection: s.Collection, Archive: content, Digest: digest.FromBytes(content)}, nil
 }

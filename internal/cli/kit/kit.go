@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,30 @@ var ErrFindings = errors.New("findings")
 
 // ErrPrinted ends a command that could not do its work, for a reason that is printed already.
 var ErrPrinted = errors.New("the output says why")
+
+// Root is the tool with some commands.
+func Root(commands ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:   ToolName,
+		Short: "Check operator collections and show what a cluster makes of them",
+		Long: `Checks operator collections and shows what a cluster makes of them, without one. In a cluster it shows what the runs of
+playbooks did, and starts and cancels them. It is a plug-in of kubectl and oc.
+
+An operator collection is an Ansible collection with an operator-config.yml. Collection Operator turns it into a
+Kubernetes operator.`,
+		Example: `  # Begin a collection, and check it
+  kubectl collection init zos_users
+  kubectl collection lint zos_users
+
+  # See what the playbooks of a namespace's custom resources did
+  kubectl collection status --namespace zos`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
+	}
+	root.AddCommand(commands...)
+	return root
+}
 
 // Run runs the tool, and returns its exit code.
 func Run(root *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -73,30 +98,6 @@ func Wants(what string, check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Root is the tool with some commands.
-func Root(commands ...*cobra.Command) *cobra.Command {
-	root := &cobra.Command{
-		Use:   ToolName,
-		Short: "Check operator collections and show what a cluster makes of them",
-		Long: `Checks operator collections and shows what a cluster makes of them, without one. In a cluster it shows what the runs of
-playbooks did, and starts and cancels them. It is a plug-in of kubectl and oc.
-
-An operator collection is an Ansible collection with an operator-config.yml. Collection Operator turns it into a
-Kubernetes operator.`,
-		Example: `  # Begin a collection, and check it
-  kubectl collection init zos_users
-  kubectl collection lint zos_users
-
-  # See what the playbooks of a namespace's custom resources did
-  kubectl collection status --namespace zos`,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl collection"},
-	}
-	root.AddCommand(commands...)
-	return root
-}
-
 // ModuleVersion is the version this tool was built at; "" if it was built from changed or unknown sources.
 func ModuleVersion() string {
 	info, ok := debug.ReadBuildInfo()
@@ -109,6 +110,14 @@ func ModuleVersion() string {
 // CompleteWords makes shells offer the words for a flag, which exists.
 func CompleteWords(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// OneOf fails unless the value of a flag is one of the words.
+func OneOf(flag, value string, words ...string) error {
+	if slices.Contains(words, value) {
+		return nil
+	}
+	return fmt.Errorf("--%s %q is neither %s", flag, value, strings.Join(words, " nor "))
 }
 
 // UntilSignal returns a context that ends when this program is told to end. A closed output, as of head, makes writes fail instead of ending

@@ -40,6 +40,15 @@ func (on Palette) Severity(s findings.Severity) string {
 	return "\x1b[" + severityColors[s] + "m" + string(s) + "\x1b[0m"
 }
 
+// escapeSequence is what Ansible colours its output with, and what else moves a terminal's cursor.
+var escapeSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
+
+// Plain returns a line without colours, with all other control characters escaped.
+func Plain(line string) string {
+	line = escapeSequence.ReplaceAllString(strings.TrimRight(line, "\r\n"), "")
+	return printable.Escape(strings.ReplaceAll(line, "\t", "    "))
+}
+
 // Clock returns a time in UTC.
 func Clock(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
@@ -49,15 +58,6 @@ func EncodeJSON(w io.Writer, v any) error {
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
-}
-
-// escapeSequence is what Ansible colours its output with, and what else moves a terminal's cursor.
-var escapeSequence = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
-
-// Plain returns a line without colours, with all other control characters escaped.
-func Plain(line string) string {
-	line = escapeSequence.ReplaceAllString(strings.TrimRight(line, "\r\n"), "")
-	return printable.Escape(strings.ReplaceAll(line, "\t", "    "))
 }
 
 // Confirm asks whether to go on. Without an answer it must not.

@@ -35,6 +35,9 @@ const (
 	FieldManager = "kubectl-collection"
 )
 
+// DefinitionType is the resource type of CRDs.
+var DefinitionType = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
+
 // Connection has kubectl's flags for the connection to a cluster.
 type Connection struct {
 	rules         *clientcmd.ClientConfigLoadingRules
@@ -66,15 +69,6 @@ func NewConnectionAs(cmd *cobra.Command, user string) *Connection {
 // AddAllNamespaces adds the flag -A.
 func (c *Connection) AddAllNamespaces(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all namespaces")
-}
-
-// Cluster has the clients for a cluster.
-type Cluster struct {
-	Dynamic   dynamic.Interface
-	Core      corev1client.CoreV1Interface
-	Discovery discovery.DiscoveryInterface
-	// namespace of the command, empty for all.
-	Namespace string
 }
 
 // Loader loads the kubeconfig with the flags.
@@ -109,6 +103,20 @@ func (c *Connection) Connect() (*Cluster, error) {
 	return connected, err
 }
 
+// RESTConfig is the client configuration of the connection.
+func (c *Connection) RESTConfig() (*rest.Config, error) {
+	return c.Loader().ClientConfig()
+}
+
+// Cluster has the clients for a cluster.
+type Cluster struct {
+	Dynamic   dynamic.Interface
+	Core      corev1client.CoreV1Interface
+	Discovery discovery.DiscoveryInterface
+	// namespace of the command, empty for all.
+	Namespace string
+}
+
 // Resource is a custom resource of a collection.
 type Resource struct {
 	Mapping         *meta.RESTMapping
@@ -120,6 +128,16 @@ func (r Resource) String() string { return r.Mapping.Resource.GroupResource().St
 
 // Kind is that of the custom resource.
 func (r Resource) Kind() string { return r.Mapping.GroupVersionKind.Kind }
+
+// OperatorCollectionOf returns an OperatorCollection as a resource.
+func OperatorCollectionOf(namespace, name string) Resource {
+	gvk := v2beta2.GroupVersion.WithKind("OperatorCollection")
+	gvr := v2beta2.GroupVersion.WithResource("operatorcollections")
+	return Resource{
+		Mapping:   &meta.RESTMapping{Resource: gvr, GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace},
+		Namespace: namespace, Name: name,
+	}
+}
 
 // Resource returns the one that a user means by KIND/NAME.
 func (c *Cluster) Resource(argument string) (Resource, error) {
@@ -216,21 +234,3 @@ func (c *Cluster) EachSelected(
 		return call(object.(*unstructured.Unstructured))
 	})
 }
-
-// OperatorCollectionOf returns an OperatorCollection as a resource.
-func OperatorCollectionOf(namespace, name string) Resource {
-	gvk := v2beta2.GroupVersion.WithKind("OperatorCollection")
-	gvr := v2beta2.GroupVersion.WithResource("operatorcollections")
-	return Resource{
-		Mapping:   &meta.RESTMapping{Resource: gvr, GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace},
-		Namespace: namespace, Name: name,
-	}
-}
-
-// RESTConfig is the client configuration of the connection.
-func (c *Connection) RESTConfig() (*rest.Config, error) {
-	return c.Loader().ClientConfig()
-}
-
-// DefinitionType is the resource type of CRDs.
-var DefinitionType = apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")

@@ -96,8 +96,8 @@ credential was refused, how many runs wait and are in progress, and whether runs
     jq '.endpoints[] | select(.credentialAccepted.status == "False") | {name, message: .credentialAccepted.message}'`,
 		Args: kit.Wants("at most 1 argument", cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"text", "json"}, output) {
-				return fmt.Errorf("--output %q is neither text nor json", output)
+			if err := kit.OneOf("output", output, "text", "json"); err != nil {
+				return err
 			}
 			c, err := connection.Connect()
 			if err != nil {

@@ -24,19 +24,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// operatorSelector returns the labels of the pods that run the playbooks of a kind. For users who may not read CRDs, they are
-// those of the pods of all collections.
-func operatorSelector(ctx context.Context, c *kube.Cluster, r kube.Resource) (map[string]string, error) {
-	crd, err := c.Dynamic.Resource(kube.DefinitionType).Get(ctx, r.Mapping.Resource.GroupResource().String(), metav1.GetOptions{})
-	switch {
-	case apierrors.IsForbidden(err):
-		return map[string]string{render.LabelManagedBy: render.ManagedBy}, nil
-	case err != nil:
-		return nil, err
-	}
-	return render.IdentityLabels(render.IDOf(crd.GetLabels())), nil
-}
-
 // maxLogLine is the length of a log's line in bytes beyond which it is left out: no run prints such a line.
 const maxLogLine = 1 << 20
 
@@ -127,6 +114,19 @@ func operatorPods(ctx context.Context, c *kube.Cluster, r kube.Resource) ([]core
 		return nil, err
 	}
 	return podsOf(ctx, c, r.Namespace, selector)
+}
+
+// operatorSelector returns the labels of the pods that run the playbooks of a kind. For users who may not read CRDs, they are
+// those of the pods of all collections.
+func operatorSelector(ctx context.Context, c *kube.Cluster, r kube.Resource) (map[string]string, error) {
+	crd, err := c.Dynamic.Resource(kube.DefinitionType).Get(ctx, r.Mapping.Resource.GroupResource().String(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return map[string]string{render.LabelManagedBy: render.ManagedBy}, nil
+	case err != nil:
+		return nil, err
+	}
+	return render.IdentityLabels(render.IDOf(crd.GetLabels())), nil
 }
 
 // podsOf returns the pods with some labels, the oldest first.

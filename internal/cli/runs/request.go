@@ -26,15 +26,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// annotate sets an annotation and returns the resource as it is with it.
-func annotate(ctx context.Context, c *kube.Cluster, gvr schema.GroupVersionResource, namespace, name, annotation, value string) (*unstructured.Unstructured, error) {
-	patch, err := render.JSON(map[string]any{"metadata": map[string]any{"annotations": map[string]string{annotation: value}}}, "")
-	if err != nil {
-		return nil, err
-	}
-	return c.Dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
-}
-
 // rerunOptions are the flags of rerun.
 type rerunOptions struct {
 	*kube.Connection
@@ -93,6 +84,15 @@ Exit codes are 0 if the run succeeded, 1 if it failed or if a request failed, an
 // requestRun asks for a run, and returns the resource as it is with the request.
 func requestRun(ctx context.Context, c *kube.Cluster, gvr schema.GroupVersionResource, namespace, name string) (*unstructured.Unstructured, error) {
 	return annotate(ctx, c, gvr, namespace, name, gate.AnnotationRequestedAt, time.Now().UTC().Format(time.RFC3339Nano))
+}
+
+// annotate sets an annotation and returns the resource as it is with it.
+func annotate(ctx context.Context, c *kube.Cluster, gvr schema.GroupVersionResource, namespace, name, annotation, value string) (*unstructured.Unstructured, error) {
+	patch, err := render.JSON(map[string]any{"metadata": map[string]any{"annotations": map[string]string{annotation: value}}}, "")
+	if err != nil {
+		return nil, err
+	}
+	return c.Dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kube.FieldManager})
 }
 
 func (o *rerunOptions) rerunOne(cmd *cobra.Command, c *kube.Cluster, argument string) error {

@@ -114,8 +114,8 @@ custom resources with their state and last run. What you may not read is named a
     jq '.collections[].installations[].endpoints[].resources[] | select(.drift.drifted == "True")'`,
 		Args: kit.Wants("at most 1 argument", cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"text", "json"}, output) {
-				return fmt.Errorf("--output %q is neither text nor json", output)
+			if err := kit.OneOf("output", output, "text", "json"); err != nil {
+				return err
 			}
 			c, err := connection.Connect()
 			if err != nil {
