@@ -14,8 +14,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -80,11 +78,7 @@ func findUnclaimed(ctx context.Context, c *kube.Cluster) ([]unclaimed, error) {
 		return nil, err
 	}
 	var found []unclaimed
-	err = c.Each(ctx, kube.DefinitionType, metav1.NamespaceAll, func(object *unstructured.Unstructured) error {
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
-			return err
-		}
+	err = kube.EachOf(ctx, c, kube.DefinitionType, metav1.NamespaceAll, func(definition *apiextensionsv1.CustomResourceDefinition) error {
 		if claims.lack(definition) {
 			found = append(found, unclaimed{definition: definition, resources: resourcesOf(ctx, c, definition)})
 		}
@@ -99,11 +93,9 @@ func findUnclaimed(ctx context.Context, c *kube.Cluster) ([]unclaimed, error) {
 
 // listInto appends all objects of a resource of this API group, in all namespaces.
 func listInto[T any](ctx context.Context, c *kube.Cluster, resource string, into *[]T) error {
-	err := c.Each(ctx, v2beta2.GroupVersion.WithResource(resource), metav1.NamespaceAll, func(object *unstructured.Unstructured) error {
-		var typed T
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &typed)
-		*into = append(*into, typed)
-		return err
+	err := kube.EachOf(ctx, c, v2beta2.GroupVersion.WithResource(resource), metav1.NamespaceAll, func(object *T) error {
+		*into = append(*into, *object)
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("list %s: %w", resource, err)

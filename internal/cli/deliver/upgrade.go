@@ -238,11 +238,7 @@ func (u *upgrading) preflight(ctx context.Context) error {
 // namespaces are those in which the OperatorCollection is installed, sorted.
 func (u *upgrading) namespaces(ctx context.Context) ([]string, error) {
 	var namespaces []string
-	err := u.cluster.Each(ctx, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), u.oc.Namespace, func(object *unstructured.Unstructured) error {
-		var soc v2beta2.SubOperatorConfig
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &soc); err != nil {
-			return err
-		}
+	err := kube.EachOf(ctx, u.cluster, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), u.oc.Namespace, func(soc *v2beta2.SubOperatorConfig) error {
 		if soc.Spec.OperatorCollection != u.oc.Name {
 			return nil
 		}

@@ -2,8 +2,10 @@ package kit
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
@@ -23,5 +25,16 @@ func TestColor(t *testing.T) {
 	defer f.Close()
 	if Colored(f) || Colored(&bytes.Buffer{}) {
 		t.Error("a file or a buffer is coloured")
+	}
+}
+
+func TestConfirmed(t *testing.T) {
+	for answer, want := range map[string]bool{
+		"y\n": true, "Yes\n": true, "yes\r\n": true, "YES": true,
+		"": false, "\n": false, "n\n": false, "yesterday\n": false, "\ny\n": false, strings.Repeat(" ", 2000) + "y\n": false,
+	} {
+		if Confirm(strings.NewReader(answer), io.Discard, "Remove it? [y/N] ") != want {
+			t.Errorf("%.20q is taken for %v", answer, !want)
+		}
 	}
 }

@@ -234,3 +234,14 @@ func (c *Cluster) EachSelected(
 		return call(object.(*unstructured.Unstructured))
 	})
 }
+
+// EachOf is Each with objects of a Go type.
+func EachOf[T any](ctx context.Context, c *Cluster, gvr schema.GroupVersionResource, namespace string, call func(*T) error) error {
+	return c.Each(ctx, gvr, namespace, func(object *unstructured.Unstructured) error {
+		typed := new(T)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+			return err
+		}
+		return call(typed)
+	})
+}

@@ -71,7 +71,7 @@ func (o *abandonOptions) run(cmd *cobra.Command, c *kube.Cluster, argument strin
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintln(out, consequence(r, object))
-	if !o.yes && !confirmed(cmd.InOrStdin(), out) {
+	if !o.yes && !kit.Confirm(cmd.InOrStdin(), out, "Remove it? [y/N] ") {
 		fmt.Fprintln(cmd.ErrOrStderr(), "not confirmed: nothing was changed")
 		return kit.ErrFindings
 	}
@@ -110,9 +110,6 @@ func consequence(r kube.Resource, object *unstructured.Unstructured) string {
 	return printable.Escape(fmt.Sprintf("%s in namespace %s is removed without its deletion playbook. What it represents may be left on %s.%s",
 		r, r.Namespace, strings.Join(places, " and "), text))
 }
-
-// confirmed asks whether to go on. Without an answer it must not.
-func confirmed(in io.Reader, out io.Writer) bool { return kit.Confirm(in, out, "Remove it? [y/N] ") }
 
 // abandoning removes a resource without a run. One with the same name that is created meanwhile is not touched.
 type abandoning struct {

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"errors"
-	"io"
 	"strings"
 	"testing"
 
@@ -37,17 +36,6 @@ func TestConsequence(t *testing.T) {
 	} {
 		if got := consequence(r, test.object); got != begin+test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", name, got, begin+test.want)
-		}
-	}
-}
-
-func TestConfirmed(t *testing.T) {
-	for answer, want := range map[string]bool{
-		"y\n": true, "Yes\n": true, "yes\r\n": true, "YES": true,
-		"": false, "\n": false, "n\n": false, "yesterday\n": false, "\ny\n": false, strings.Repeat(" ", 2000) + "y\n": false,
-	} {
-		if confirmed(strings.NewReader(answer), io.Discard) != want {
-			t.Errorf("%.20q is taken for %v", answer, !want)
 		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -131,10 +130,9 @@ credential was refused, how many runs wait and are in progress, and whether runs
 // readEndpoints reads the ZosEndpoints of the namespace, or the named one, and the custom resources that use them.
 func readEndpoints(ctx context.Context, c *kube.Cluster, names []string, now time.Time) (*endpointsReport, error) {
 	var all []*v2beta2.ZosEndpoint
-	err := c.Each(ctx, v2beta2.GroupVersion.WithResource("zosendpoints"), c.Namespace, func(object *unstructured.Unstructured) error {
-		e := &v2beta2.ZosEndpoint{}
+	err := kube.EachOf(ctx, c, v2beta2.GroupVersion.WithResource("zosendpoints"), c.Namespace, func(e *v2beta2.ZosEndpoint) error {
 		all = append(all, e)
-		return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, e)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -197,23 +195,19 @@ type endpointInstallation struct{ collection, namespace string }
 // by the name of the ZosEndpoint, and what could not be read.
 func readEndpointUses(ctx context.Context, c *kube.Cluster, namespace string) (uses endpointUses, problems []string, err error) {
 	imported := map[string]*v2beta2.ImportedCollection{}
-	err = c.Each(ctx, v2beta2.GroupVersion.WithResource("operatorcollections"), namespace, func(object *unstructured.Unstructured) error {
-		oc := &v2beta2.OperatorCollection{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc)
-		imported[object.GetName()] = oc.Status.Collection
-		return err
+	err = kube.EachOf(ctx, c, v2beta2.GroupVersion.WithResource("operatorcollections"), namespace, func(oc *v2beta2.OperatorCollection) error {
+		imported[oc.Name] = oc.Status.Collection
+		return nil
 	})
 	if problem, err := unreadable(err, "OperatorCollections", namespace); err != nil || problem != "" {
 		return nil, []string{problem}, err
 	}
 	installations := map[endpointInstallation]bool{}
-	err = c.Each(ctx, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), namespace, func(object *unstructured.Unstructured) error {
-		soc := &v2beta2.SubOperatorConfig{}
-		err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, soc)
+	err = kube.EachOf(ctx, c, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), namespace, func(soc *v2beta2.SubOperatorConfig) error {
 		for _, installation := range describeInstallations(soc) {
 			installations[endpointInstallation{soc.Spec.OperatorCollection, installation.Namespace}] = true
 		}
-		return err
+		return nil
 	})
 	if problem, err := unreadable(err, "SubOperatorConfigs", namespace); err != nil || problem != "" {
 		return nil, []string{problem}, err

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -144,14 +143,12 @@ custom resources with their state and last run. What you may not read is named a
 // readStatus reads the OperatorCollections of the namespace, or the named one.
 func readStatus(ctx context.Context, c *kube.Cluster, names []string) (*statusReport, error) {
 	report := &statusReport{Collections: []collectionReport{}}
-	collections := v2beta2.GroupVersion.WithResource("operatorcollections")
 	var found []*v2beta2.OperatorCollection
-	err := c.Each(ctx, collections, c.Namespace, func(object *unstructured.Unstructured) error {
-		oc := &v2beta2.OperatorCollection{}
-		if len(names) == 0 || object.GetName() == names[0] {
+	err := kube.EachOf(ctx, c, v2beta2.GroupVersion.WithResource("operatorcollections"), c.Namespace, func(oc *v2beta2.OperatorCollection) error {
+		if len(names) == 0 || oc.Name == names[0] {
 			found = append(found, oc)
 		}
-		return runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc)
+		return nil
 	})
 	if apierrors.IsForbidden(err) {
 		return nil, fmt.Errorf("%w; `kubectl get` shows the state of the custom resources that you may list", err)
@@ -174,11 +171,7 @@ func readStatus(ctx context.Context, c *kube.Cluster, names []string) (*statusRe
 
 func collectionStatus(ctx context.Context, c *kube.Cluster, oc *v2beta2.OperatorCollection) (collectionReport, error) {
 	report := describeCollection(oc)
-	err := c.Each(ctx, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), oc.Namespace, func(object *unstructured.Unstructured) error {
-		soc := &v2beta2.SubOperatorConfig{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, soc); err != nil {
-			return err
-		}
+	err := kube.EachOf(ctx, c, v2beta2.GroupVersion.WithResource("suboperatorconfigs"), oc.Namespace, func(soc *v2beta2.SubOperatorConfig) error {
 		if soc.Spec.OperatorCollection == oc.Name {
 			report.Installations = append(report.Installations, describeInstallations(soc)...)
 		}
