@@ -68,7 +68,6 @@ var tangled = []string{
 	"internal/install/mapping",
 	"internal/install/olm",
 	"internal/operands/controller",
-	"internal/operands/plan",
 	"internal/platform/apply",
 	"internal/platform/servingcert",
 	"internal/platform/settings",

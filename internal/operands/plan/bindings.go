@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,13 +31,6 @@ func Gives(info *v1alpha1.OperandBindInfo, name string) bool {
 	}
 	return false
 }
-
-var (
-	secretKind    = corev1.SchemeGroupVersion.WithKind("Secret")
-	configMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
-	serviceKind   = corev1.SchemeGroupVersion.WithKind("Service")
-	routeKind     = schema.GroupVersionKind{Group: "route.openshift.io", Version: "v1", Kind: "Route"}
-)
 
 // addBindings adds the copies of Secrets and ConfigMaps that OperandBindInfos give to the request.
 func (b *builder) addBindings(entries []*v1alpha1.Operand, infos []*v1alpha1.OperandBindInfo) {

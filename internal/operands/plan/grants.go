@@ -28,10 +28,6 @@ var clusterRoles = map[string]string{
 	"packages.operators.coreos.com": grantName + "-olm",
 }
 
-// AnnotationConsent on a namespace lists the namespaces, separated by commas, from which operators may be installed in it, and resources
-// of their kinds created. It is that of SubOperatorConfigs.
-const AnnotationConsent = "zoscb.ibm.com/allow-mapping-from"
-
 // Need is a kind that the ServiceAccount of the component must be allowed to use in a namespace.
 type Need struct {
 	Namespace string
@@ -70,14 +66,6 @@ func Needs(operands []Operand) []Need {
 		}
 	}
 	return needs
-}
-
-// Watched returns the namespaces in which a resource keeps the operator of a package, whoever has created it, sorted. Registry is that of
-// the OperandRegistry.
-func (p *Package) Watched(registry string) []string {
-	namespaces := append([]string{p.Namespace, registry}, p.Targets...)
-	slices.Sort(namespaces)
-	return slices.Compact(namespaces)
 }
 
 // Consent is that of a namespace to what another one installs or creates in it.

@@ -19,46 +19,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/operands/merge"
 )
-
-// Object is a resource that is wanted.
-type Object struct {
-	// Origin says what specifies the resource.
-	Origin v1alpha1.InventoryOrigin
-	Kind   schema.GroupVersionKind
-	Key    types.NamespacedName
-	// Owner is the value of [v1alpha1.AnnotationOperand].
-	Owner string
-	// Source is what the resource is a copy of. It is zero if it is none.
-	Source types.NamespacedName
-	// SourceKind is the kind of Source.
-	SourceKind schema.GroupVersionKind
-	// Paths are those of the fields of a Route or Service of which [Object.Data] is made. They are nil for a copy of the same kind.
-	Paths map[string]string
-	// Consent is the annotation with which a namespace other than that of the OperandRegistry agrees that an OperandConfig creates the
-	// resource in it.
-	Consent string
-	// Package is that of an operator which OLM installs, if the resource needs it: that of an inventory.
-	Package string
-	// ConfigKey is the name of the resource in the status of an OperandConfig. It is empty if the OperandConfig does not specify it.
-	ConfigKey string
-	// Example and Config are its fields, other than apiVersion, kind and status. Of metadata there are labels and annotations only.
-	Example, Config map[string]any
-	// CreateOnly is true if the resource is not changed once it exists.
-	CreateOnly bool
-}
-
-// Fields returns the fields to apply. Others are those of the live resource that others wrote.
-func (o *Object) Fields(others map[string]any) map[string]any {
-	return merge.Configuration(o.Example, others, o.Config)
-}
-
-// Is reports whether an entry of an inventory is this resource, whatever the version of its API.
-func (o *Object) Is(e v1alpha1.InventoryEntry) bool {
-	return e.Mapping == "" && schema.FromAPIVersionAndKind(e.APIVersion, e.Kind).GroupKind() == o.Kind.GroupKind() &&
-		e.Namespace == o.Key.Namespace && e.Name == o.Key.Name
-}
 
 // builder determines the resources of an operand, and where its operator is needed.
 type builder struct {
@@ -77,26 +38,10 @@ type builder struct {
 	places   []string
 }
 
-func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandConfig) error {
-	home := cmp.Or(b.operator.Namespace, b.registry.Namespace)
-	configured := slices.ContainsFunc(entries, func(e *v1alpha1.Operand) bool { return e.Kind == "" })
-	if configured {
-		b.places = append(b.places, home)
-		b.operand.ConfigMissing = config == nil
-		if config != nil {
-			b.addConfigured(config.Find(cmp.Or(b.operator.ConfigName, b.operator.Name)), home)
-		}
-	}
-	for _, e := range entries {
-		if e.Kind == "" {
-			continue
-		}
-		if err := b.addRequested(e); err != nil {
-			return err
-		}
-	}
-	b.addInstalls(home)
-	return nil
+// add adds a resource, with labels and annotations, and those by which it is recognized.
+func (b *builder) add(o Object, labels, annotations map[string]string) {
+	o.mark(labels, annotations)
+	b.operand.Objects = append(b.operand.Objects, o)
 }
 
 // addConfigured adds what the OperandConfig specifies, or the problem of that. It does not concern what the OperandRequest specifies itself.
@@ -229,6 +174,61 @@ func encodeStrings(secret map[string]any) error {
 	return nil
 }
 
+// addExamples adds the resources of an operator that OLM installs: its examples of the kinds that the OperandConfig names. Other names
+// have no effect. An upgrade removes nothing: a resource keeps its name if that of its example is another one now.
+func (b *builder) addExamples(service *v1alpha1.ConfigService) error {
+	recorded := b.recordedExamples()
+	former := slices.DeleteFunc(slices.Clone(recorded), func(e v1alpha1.InventoryEntry) bool {
+		isNamed := slices.ContainsFunc(slices.Collect(maps.Keys(service.Spec)), func(name string) bool { return strings.EqualFold(name, e.Kind) })
+		return !isNamed || slices.ContainsFunc(b.installed.Examples, func(example Example) bool { return example.is(e) })
+	})
+	for i := range b.installed.Examples {
+		example := &b.installed.Examples[i]
+		for _, key := range slices.Sorted(maps.Keys(service.Spec)) {
+			if !strings.EqualFold(key, example.Kind.Kind) {
+				continue
+			}
+			spec, err := object(service.Spec[key].Raw)
+			if err != nil {
+				return fmt.Errorf("service %q: spec.%s: %w", service.Name, key, err)
+			}
+			name := example.Name
+			at := slices.IndexFunc(former, func(e v1alpha1.InventoryEntry) bool { return groupKind(e) == example.Kind.GroupKind() })
+			if at >= 0 && !slices.ContainsFunc(recorded, example.is) {
+				name = former[at].Name // Before it is deleted.
+				former = slices.Delete(former, at, at+1)
+			}
+			b.add(Object{
+				Origin: v1alpha1.OriginConfig, Owner: b.operand.ID.String(), ConfigKey: key, Consent: AnnotationConsent, Kind: example.Kind,
+				Key:     types.NamespacedName{Namespace: b.registry.Namespace, Name: name},
+				Example: map[string]any{"spec": example.Spec}, Config: map[string]any{"spec": spec}, Package: b.pkg,
+			}, nil, nil)
+		}
+	}
+	b.operand.Former = former
+	return nil
+}
+
+// recordedExamples returns what was created for examples of the package: for this request, or for others that share it.
+func (b *builder) recordedExamples() []v1alpha1.InventoryEntry {
+	var recorded []v1alpha1.InventoryEntry
+	add := func(e v1alpha1.InventoryEntry) {
+		if e.Origin == v1alpha1.OriginConfig && e.Package == b.pkg && e.Namespace == b.registry.Namespace &&
+			!slices.ContainsFunc(recorded, func(other v1alpha1.InventoryEntry) bool { return Same(other, e) }) {
+			recorded = append(recorded, e)
+		}
+	}
+	for _, e := range b.request.Status.Inventory { // Of an operand that has another name now, too.
+		add(e)
+	}
+	for _, e := range b.recorded {
+		if b.operand.ID.Is(e) {
+			add(e)
+		}
+	}
+	return recorded
+}
+
 // addRequested adds a resource that the OperandRequest specifies itself.
 func (b *builder) addRequested(e *v1alpha1.Operand) error {
 	kind := schema.FromAPIVersionAndKind(e.APIVersion, e.Kind)
@@ -261,28 +261,6 @@ func (b *builder) addRequested(e *v1alpha1.Operand) error {
 	return nil
 }
 
-// add adds a resource, with labels and annotations, and those by which it is recognized.
-func (b *builder) add(o Object, labels, annotations map[string]string) {
-	o.mark(labels, annotations)
-	b.operand.Objects = append(b.operand.Objects, o)
-}
-
-func (o *Object) mark(labels, annotations map[string]string) {
-	o.Config["metadata"] = map[string]any{
-		"labels":      with(labels, v1alpha1.LabelControl, "true"),
-		"annotations": with(annotations, v1alpha1.AnnotationOperand, o.Owner),
-	}
-}
-
-func with(values map[string]string, key, value string) map[string]any {
-	all := map[string]any{}
-	for k, v := range values {
-		all[k] = v
-	}
-	all[key] = value
-	return all
-}
-
 // generatedName is the name of a resource that has none: that of the OperandRequest, and 14 digits of a hash. There can be one for each
 // kind: a number would give a resource another name when an item before it is removed. So would the version of the API, which is that of
 // the collection.
@@ -293,83 +271,28 @@ func generatedName(request string, kind schema.GroupKind) string {
 	return request + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// addInstalls adds the places in which resources need the operator. If there are none, it is its own namespace.
-func (b *builder) addInstalls(home string) {
-	if b.operand.NoOp || b.collection == nil {
-		return
-	}
-	if len(b.places) == 0 {
-		b.places = append(b.places, home)
-	}
-	slices.Sort(b.places)
-	for _, namespace := range slices.Compact(b.places) {
-		b.operand.Installs = append(b.operand.Installs, Install{
-			Collection:   types.NamespacedName{Namespace: b.collection.Namespace, Name: b.collection.Name},
-			Namespace:    namespace,
-			ZosEndpoints: b.endpoints(),
-		})
-	}
-}
-
-// endpoints returns the ZosEndpoints that the operator may use. Those of another namespace must be named.
-func (b *builder) endpoints() *[]v2beta2.EndpointMapping {
-	if b.operator.Collection.ZosEndpoints == nil && b.collection.Namespace != b.registry.Namespace {
-		return &[]v2beta2.EndpointMapping{}
-	}
-	return b.operator.Collection.ZosEndpoints
-}
-
-// checkNames refuses an object that the operand specifies twice, or that an earlier one of the request specifies. If the OperandConfig
-// specifies it, only what that specifies is refused.
-func (o *Operand) checkNames(before []Operand) error {
-	seen := namesOfAll(before)
-	err := o.checkObjects(o.Objects, maps.Clone(seen))
-	if err == nil {
-		return nil
-	}
-	if own := o.checkObjects(o.withoutConfigured(), seen); own != nil {
-		return own
-	}
-	o.refuseConfig(err)
-	return nil
-}
-
-// checkObjects refuses objects with the same name. Seen has the operand that specifies each object before, and gets these.
-func (o *Operand) checkObjects(objects []Object, seen map[string]string) error {
-	for i := range objects {
-		object := objects[i].name()
-		if other, exists := seen[object]; exists {
-			return fmt.Errorf("operand %q specifies %s, which operand %q specifies, too: give it another name, such as with instanceName", o.ID.Name, object, other)
+// checkKind refuses a kind that is not one of the operator: this process could create it, but the owner of the OperandRegistry has not
+// offered it.
+func (b *builder) checkKind(kind schema.GroupVersionKind) error {
+	var kinds []string
+	var found bool
+	switch {
+	case b.collection != nil:
+		kinds = b.collection.Status.Collection.Kinds
+		found = kind.Group == groupOf(b.collection) && slices.Contains(kinds, kind.Kind)
+	case b.installed != nil:
+		for _, of := range b.installed.Kinds {
+			kinds = append(kinds, of.Kind)
 		}
-		seen[object] = o.ID.Name
+		found = slices.Contains(b.installed.Kinds, kind.GroupKind())
+	default:
+		return fmt.Errorf("operand %q: the operator is not installed, so its kinds are not known", b.operator.Name)
+	}
+	if !found {
+		return fmt.Errorf("operand %q: the operator has no kind %s in %s: it has %s", b.operator.Name, kind.Kind, kind.GroupVersion(), strings.Join(kinds, ", "))
 	}
 	return nil
 }
-
-// copies returns the copies of Secrets and ConfigMaps whose names are not taken. They do not depend on the rest of the operand.
-func (o *Operand) copies(before []Operand) []Object {
-	seen := namesOfAll(before)
-	return slices.DeleteFunc(o.Objects, func(object Object) bool {
-		name := object.name()
-		_, exists := seen[name]
-		seen[name] = o.ID.Name
-		return exists || object.Origin != v1alpha1.OriginBinding
-	})
-}
-
-// namesOfAll has the operand that specifies each object.
-func namesOfAll(operands []Operand) map[string]string {
-	names := map[string]string{}
-	for i := range operands {
-		for j := range operands[i].Objects {
-			names[operands[i].Objects[j].name()] = operands[i].ID.Name
-		}
-	}
-	return names
-}
-
-// name identifies an object, whatever the version of its API.
-func (o *Object) name() string { return fmt.Sprintf("%s %q", o.Kind.GroupKind(), o.Key) }
 
 func groupOf(collection *v2beta2.OperatorCollection) string {
 	return schema.FromAPIVersionAndKind(collection.Status.Collection.APIVersion, "").Group

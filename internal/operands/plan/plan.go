@@ -4,8 +4,8 @@ package plan
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,79 +14,6 @@ import (
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 )
-
-// Source has the objects that OperandRequests refer to.
-type Source struct {
-	Registries  map[types.NamespacedName]*v1alpha1.OperandRegistry
-	Configs     map[types.NamespacedName]*v1alpha1.OperandConfig
-	Collections map[types.NamespacedName]*v2beta2.OperatorCollection
-	// Installed has what is known of the packages that are installed.
-	Installed map[PackageKey]*Installed
-	// Recorded has the entries of the inventories of all OperandRequests that are about examples of packages.
-	Recorded []v1alpha1.InventoryEntry
-	// GlobalNamespace is that of operators for all namespaces.
-	GlobalNamespace string
-	// BindInfos are sorted by namespace and name.
-	BindInfos []*v1alpha1.OperandBindInfo
-}
-
-// ID identifies an operand.
-type ID struct {
-	Registry types.NamespacedName
-	Name     string
-}
-
-// String returns <namespace of the OperandRegistry>/<OperandRegistry>/<operand>.
-func (id ID) String() string { return id.Registry.String() + "/" + id.Name }
-
-// IDOf returns the operand of an entry of an inventory.
-func IDOf(e v1alpha1.InventoryEntry) ID {
-	namespace, name, _ := strings.Cut(e.Registry, "/")
-	return ID{types.NamespacedName{Namespace: namespace, Name: name}, e.Operand}
-}
-
-// Problem is why nothing can be done about an operand, except for its copies. What else exists of it remains as it is.
-type Problem struct {
-	// Reason is a constant of the API.
-	Reason, Message string
-}
-
-// Operand is what an OperandRequest wants of one operator.
-type Operand struct {
-	ID ID
-	// Problem is nil if all can be done. Otherwise Objects has the copies of Secrets and ConfigMaps only.
-	Problem *Problem
-	// NoOp is true if the operator is not installed on purpose.
-	NoOp bool
-	// Installs are the places in which the operator is needed, sorted.
-	Installs []Install
-	// Package installs the operator with the Operator Lifecycle Manager. It is nil if that does not install it.
-	Package *Package
-	// Objects are the resources. Those that the OperandConfig specifies come first.
-	Objects []Object
-	// ConfigMissing is true if the OperandConfig does not exist. What it specified before remains.
-	ConfigMissing bool
-	// ConfigProblem is why nothing can be done about what the OperandConfig specifies. What exists of it remains as it is.
-	ConfigProblem *Problem
-	// Former has what was created for examples that the operator does not have any more, of kinds that the OperandConfig names. It
-	// remains as it is.
-	Former []v1alpha1.InventoryEntry
-	// KindsUnknown is true if the package is not installed yet: its kinds and examples are not known, and Objects lacks resources.
-	KindsUnknown bool
-}
-
-// Install is a namespace in which the operator of an OperatorCollection is needed.
-type Install struct {
-	// Collection is the OperatorCollection.
-	Collection types.NamespacedName
-	// Namespace is that of the operator.
-	Namespace string
-	// ZosEndpoints are those that the operator may use. Nil means all.
-	ZosEndpoints *[]v2beta2.EndpointMapping
-}
-
-// Place identifies an Install.
-func (i Install) Place() string { return i.Collection.String() + " " + i.Namespace }
 
 // Of returns what an OperandRequest wants, in the order in which it names operands first.
 func Of(request *v1alpha1.OperandRequest, source *Source) []Operand {
@@ -158,23 +85,6 @@ func group(request *v1alpha1.OperandRequest) []*asked {
 		}
 	}
 	return all
-}
-
-// problem is an error with a reason.
-type problem struct{ Problem }
-
-func (p *problem) Error() string { return p.Message }
-
-func refuse(reason, format string, args ...any) error {
-	return &problem{Problem{reason, fmt.Sprintf(format, args...)}}
-}
-
-func problemOf(err error) *Problem {
-	var p *problem
-	if errors.As(err, &p) {
-		return &p.Problem
-	}
-	return &Problem{v1alpha1.ReasonInvalidOperand, err.Error()}
 }
 
 func (o *Operand) resolve(request *v1alpha1.OperandRequest, wanted *asked, source *Source) error {
@@ -258,7 +168,99 @@ func findCollection(registry *v1alpha1.OperandRegistry, operator *v1alpha1.Opera
 	return collection, nil
 }
 
-// lists reports whether a list of names, separated by commas, has a name.
-func lists(text, name string) bool {
-	return slices.ContainsFunc(strings.Split(text, ","), func(item string) bool { return strings.TrimSpace(item) == name })
+func (b *builder) build(entries []*v1alpha1.Operand, config *v1alpha1.OperandConfig) error {
+	home := cmp.Or(b.operator.Namespace, b.registry.Namespace)
+	configured := slices.ContainsFunc(entries, func(e *v1alpha1.Operand) bool { return e.Kind == "" })
+	if configured {
+		b.places = append(b.places, home)
+		b.operand.ConfigMissing = config == nil
+		if config != nil {
+			b.addConfigured(config.Find(cmp.Or(b.operator.ConfigName, b.operator.Name)), home)
+		}
+	}
+	for _, e := range entries {
+		if e.Kind == "" {
+			continue
+		}
+		if err := b.addRequested(e); err != nil {
+			return err
+		}
+	}
+	b.addInstalls(home)
+	return nil
+}
+
+// addInstalls adds the places in which resources need the operator. If there are none, it is its own namespace.
+func (b *builder) addInstalls(home string) {
+	if b.operand.NoOp || b.collection == nil {
+		return
+	}
+	if len(b.places) == 0 {
+		b.places = append(b.places, home)
+	}
+	slices.Sort(b.places)
+	for _, namespace := range slices.Compact(b.places) {
+		b.operand.Installs = append(b.operand.Installs, Install{
+			Collection:   types.NamespacedName{Namespace: b.collection.Namespace, Name: b.collection.Name},
+			Namespace:    namespace,
+			ZosEndpoints: b.endpoints(),
+		})
+	}
+}
+
+// endpoints returns the ZosEndpoints that the operator may use. Those of another namespace must be named.
+func (b *builder) endpoints() *[]v2beta2.EndpointMapping {
+	if b.operator.Collection.ZosEndpoints == nil && b.collection.Namespace != b.registry.Namespace {
+		return &[]v2beta2.EndpointMapping{}
+	}
+	return b.operator.Collection.ZosEndpoints
+}
+
+// checkNames refuses an object that the operand specifies twice, or that an earlier one of the request specifies. If the OperandConfig
+// specifies it, only what that specifies is refused.
+func (o *Operand) checkNames(before []Operand) error {
+	seen := namesOfAll(before)
+	err := o.checkObjects(o.Objects, maps.Clone(seen))
+	if err == nil {
+		return nil
+	}
+	if own := o.checkObjects(o.withoutConfigured(), seen); own != nil {
+		return own
+	}
+	o.refuseConfig(err)
+	return nil
+}
+
+// checkObjects refuses objects with the same name. Seen has the operand that specifies each object before, and gets these.
+func (o *Operand) checkObjects(objects []Object, seen map[string]string) error {
+	for i := range objects {
+		object := objects[i].name()
+		if other, exists := seen[object]; exists {
+			return fmt.Errorf("operand %q specifies %s, which operand %q specifies, too: give it another name, such as with instanceName", o.ID.Name, object, other)
+		}
+		seen[object] = o.ID.Name
+	}
+	return nil
+}
+
+// copies returns the copies of Secrets and ConfigMaps whose names are not taken. They do not depend on the rest of the operand.
+func (o *Operand) copies(before []Operand) []Object {
+	seen := namesOfAll(before)
+	return slices.DeleteFunc(o.Objects, func(object Object) bool {
+		name := object.name()
+		_, exists := seen[name]
+		seen[name] = o.ID.Name
+		return exists || object.Origin != v1alpha1.OriginBinding
+	})
+}
+
+// namesOfAll has the operand that specifies each object.
+func namesOfAll(operands []Operand) map[string]string {
+	names := map[string]string{}
+	for i := range operands {
+		for j := range operands[i].Objects {
+			names[operands[i].Objects[j].name()] = operands[i].ID.Name
+		}
+	}
+	return names
 }

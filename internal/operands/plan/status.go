@@ -4,33 +4,53 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/internal/operands/merge"
 )
 
-// Entry returns the entry of a resource in an inventory, without UID.
-func (o *Object) Entry(id ID) v1alpha1.InventoryEntry {
-	apiVersion, kind := o.Kind.ToAPIVersionAndKind()
-	return v1alpha1.InventoryEntry{
-		Registry: id.Registry.String(), Operand: id.Name, Origin: o.Origin,
-		APIVersion: apiVersion, Kind: kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Package: o.Package,
+// Phase returns the phase of an OperandRequest with the given members. The first counts that any member has: Failed, Installing,
+// Updating, Creating, Running. Unlike with the Operand Deployment Lifecycle Manager, an OperandRequest is not Running if a member is
+// not found.
+func Phase(members []v1alpha1.Member) string {
+	has := func(operator v1alpha1.OperatorPhase, operand v1alpha1.OperandPhase) bool {
+		return slices.ContainsFunc(members, func(m v1alpha1.Member) bool {
+			return m.Phase.OperatorPhase == operator && operator != "" || m.Phase.OperandPhase == operand && operand != ""
+		})
 	}
+	switch {
+	case has(v1alpha1.OperatorFailed, v1alpha1.OperandFailed):
+		return v1alpha1.RequestFailed
+	case has(v1alpha1.OperatorInstalling, ""):
+		return v1alpha1.RequestInstalling
+	case has(v1alpha1.OperatorUpdating, ""):
+		return v1alpha1.RequestUpdating
+	case has("", v1alpha1.OperandCreating):
+		return v1alpha1.RequestCreating
+	case has(v1alpha1.OperatorNotFound, v1alpha1.OperandNotFound), len(members) == 0:
+		return v1alpha1.RequestPending
+	}
+	return v1alpha1.RequestRunning
 }
 
-// FieldOwner is the field manager of all that is created for OperandRequests.
-const FieldOwner = "collection-operator-operands"
-
-// IsApplied reports whether an object has our annotation with this owner, and this component has set it.
-func IsApplied(object metav1.Object, owner string) bool {
-	return object.GetAnnotations()[v1alpha1.AnnotationOperand] == owner &&
-		merge.Owns(object.GetManagedFields(), FieldOwner, "f:metadata", "f:annotations", "f:"+v1alpha1.AnnotationOperand)
+// MemberOf returns what the status of an OperandRequest says about an operand.
+func MemberOf(request *v1alpha1.OperandRequest, id ID) v1alpha1.Member {
+	for _, m := range request.Status.Members {
+		if m.Name == id.Name && m.Registry == id.Registry.String() {
+			return m
+		}
+	}
+	return v1alpha1.Member{}
 }
 
-// Is reports whether an entry of an inventory is about an operand.
-func (id ID) Is(e v1alpha1.InventoryEntry) bool {
-	return e.Registry == id.Registry.String() && e.Operand == id.Name
+// Find returns the entry of an inventory that is about the same object, or nil.
+func Find(inventory []v1alpha1.InventoryEntry, of v1alpha1.InventoryEntry) *v1alpha1.InventoryEntry {
+	for i := range inventory {
+		if Same(inventory[i], of) {
+			return &inventory[i]
+		}
+	}
+	return nil
 }
 
 // Same reports whether two entries are about the same object, or the same mapping, whatever the version of its API.
@@ -38,8 +58,10 @@ func Same(a, b v1alpha1.InventoryEntry) bool {
 	return a.Mapping == b.Mapping && a.Namespace == b.Namespace && a.Name == b.Name && groupKind(a) == groupKind(b)
 }
 
-func groupKind(e v1alpha1.InventoryEntry) schema.GroupKind {
-	return schema.FromAPIVersionAndKind(e.APIVersion, e.Kind).GroupKind()
+// IsApplied reports whether an object has our annotation with this owner, and this component has set it.
+func IsApplied(object metav1.Object, owner string) bool {
+	return object.GetAnnotations()[v1alpha1.AnnotationOperand] == owner &&
+		merge.Owns(object.GetManagedFields(), FieldOwner, "f:metadata", "f:annotations", "f:"+v1alpha1.AnnotationOperand)
 }
 
 // Unwanted returns the entries of an inventory that are to be removed, in the order of the inventory. Absence of an OperandRegistry,
@@ -86,19 +108,9 @@ func Specifies(operands []Operand, e v1alpha1.InventoryEntry) bool {
 	})
 }
 
-func (o *Operand) wants(e v1alpha1.InventoryEntry) bool {
-	if e.Mapping != "" {
-		return slices.ContainsFunc(o.Installs, func(i Install) bool { return i.Is(e) })
-	}
-	if e.Origin == v1alpha1.OriginOperator {
-		return o.Package != nil && o.Package.Is(e)
-	}
-	return o.ID.Is(e) && slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) })
-}
-
-// Is reports whether an entry of an inventory is a mapping that serves the place.
-func (i Install) Is(e v1alpha1.InventoryEntry) bool {
-	return e.Mapping == i.Namespace && e.Namespace == i.Collection.Namespace && e.Collection == i.Collection.Name
+// Wants reports whether any of the operands of another request wants what an entry is about. Operators are shared by operands of all OperandRegistries.
+func Wants(operands []Operand, e v1alpha1.InventoryEntry) bool {
+	return slices.ContainsFunc(operands, func(o Operand) bool { return o.wants(e) })
 }
 
 // MayWant reports whether it is not known if another request wants a resource that an OperandConfig has specified: one of the two has a
@@ -110,7 +122,12 @@ func MayWant(operands []Operand, e v1alpha1.InventoryEntry) bool {
 	})
 }
 
-// Wants reports whether any of the operands of another request wants what an entry is about. Operators are shared by operands of all OperandRegistries.
-func Wants(operands []Operand, e v1alpha1.InventoryEntry) bool {
-	return slices.ContainsFunc(operands, func(o Operand) bool { return o.wants(e) })
+func (o *Operand) wants(e v1alpha1.InventoryEntry) bool {
+	if e.Mapping != "" {
+		return slices.ContainsFunc(o.Installs, func(i Install) bool { return i.Is(e) })
+	}
+	if e.Origin == v1alpha1.OriginOperator {
+		return o.Package != nil && o.Package.Is(e)
+	}
+	return o.ID.Is(e) && slices.ContainsFunc(o.Objects, func(object Object) bool { return object.Is(e) })
 }
