@@ -28,7 +28,6 @@ var large = []string{"internal/collection/render", "internal/collection/model"}
 var tooLarge = []string{
 	"internal/author/localrun",
 	"internal/author/playbook",
-	"internal/operands/controller",
 	"internal/run/runner",
 	"internal/author/playbook/reach.go",
 	"internal/author/playbook.nameReader",
@@ -36,7 +35,6 @@ var tooLarge = []string{
 	"internal/controller/suboperatorconfig.Reconciler",
 	"internal/controller/zosendpoint.Reconciler",
 	"internal/install.Installer",
-	"internal/operands/controller.RequestReconciler",
 	"internal/run/gate.Input",
 	"internal/run/runner.runner",
 	"internal/support/adopt.Plan",
@@ -67,7 +65,6 @@ var tangled = []string{
 	"internal/install/instances",
 	"internal/install/mapping",
 	"internal/install/olm",
-	"internal/operands/controller",
 	"internal/platform/apply",
 	"internal/platform/servingcert",
 	"internal/platform/settings",

@@ -34,10 +34,11 @@ type group struct {
 	may  []string
 }
 
-// reconcilers are the packages below internal/controller that reconcile a kind. None imports another one, and what they share imports none.
+// reconcilers are the packages that reconcile a kind. None imports another one, and what they share imports none.
 var reconcilers = []string{
-	"catalog", "customresourcedefinition", "operatorcollection", "operatorcondition", "runcounts", "suboperatorconfig", "subscription",
-	"zosendpoint",
+	"controller/catalog", "controller/customresourcedefinition", "controller/operatorcollection", "controller/operatorcondition",
+	"controller/runcounts", "controller/suboperatorconfig", "controller/subscription", "controller/zosendpoint",
+	"operands/operandregistry", "operands/operandrequest",
 }
 
 // cliPackages are those below internal/cli, each with what it may import of them: kit, kube and author are imported upwards alone, and
@@ -101,7 +102,7 @@ func TestGroupsImportOnlyThoseBelowThem(t *testing.T) {
 func TestReconcilersAreImportedByNoOtherPackageOfTheirGroup(t *testing.T) {
 	packages := listPackages(t)
 	for _, name := range reconcilers {
-		reconciler := "internal/controller/" + name
+		reconciler := "internal/" + name
 		if _, exists := packages[reconciler]; !exists {
 			t.Errorf("package %s does not exist", reconciler)
 		}

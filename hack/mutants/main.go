@@ -1,5 +1,6 @@
 // Command mutants shows that tests find faults. It puts one fault of its list at a time into a function, runs the tests of the package
-// that has the function (of a reconciler also those of internal/controller), and prints whether one of them failed, which, and after how many seconds.
+// that has the function (of a reconciler also those of internal/controller or internal/operands), and prints whether one of them failed,
+// which, and after how many seconds.
 //
 //	go run ./hack/mutants [-run REGEXP]
 //

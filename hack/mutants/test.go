@@ -66,15 +66,17 @@ func testMutated(root string, f function, content []byte) (result, error) {
 	return test(root, f.folder, "-overlay", overlay)
 }
 
-// reconcilers have their tests in one package, with one API server, beside those of each of their packages.
-const reconcilers = "internal/controller"
+// reconcilers have their tests in one package of each group, with one API server, beside those of each of their packages.
+var reconcilers = []string{"internal/controller", "internal/operands"}
 
 // test runs the tests of a package until one fails. Tests that need an API server fail where there is none.
 func test(root, folder string, flags ...string) (result, error) {
 	arguments := append([]string{"test", "-json", "-vet=off", "-failfast", "-timeout", timeout.String()}, flags...)
 	arguments = append(arguments, "./"+filepath.ToSlash(folder))
-	if strings.HasPrefix(filepath.ToSlash(folder), reconcilers+"/") {
-		arguments = append(arguments, "./"+reconcilers)
+	for _, group := range reconcilers {
+		if strings.HasPrefix(filepath.ToSlash(folder), group+"/") {
+			arguments = append(arguments, "./"+group)
+		}
 	}
 	ginkgo, err := usesGinkgo(filepath.Join(root, folder))
 	if err != nil {

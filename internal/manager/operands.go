@@ -24,7 +24,9 @@ import (
 
 	operandsv1alpha1 "github.com/collection-operator/collection-operator/api/operands/v1alpha1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	operands "github.com/collection-operator/collection-operator/internal/operands/controller"
+	"github.com/collection-operator/collection-operator/internal/operands/cluster"
+	"github.com/collection-operator/collection-operator/internal/operands/operandregistry"
+	"github.com/collection-operator/collection-operator/internal/operands/operandrequest"
 )
 
 // operandSettings are the flags of the subcommand operands.
@@ -49,23 +51,23 @@ func (s *operandSettings) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("setting up the manager: %w", err)
 	}
-	if err := operands.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
+	if err := cluster.CheckNeighbors(ctx, mgr.GetAPIReader()); err != nil {
 		return err
 	}
-	account, err := operands.FindAccount(ctx, mgr.GetClient())
+	account, err := cluster.FindAccount(ctx, mgr.GetClient())
 	if err != nil {
 		return err
 	}
-	global, err := operands.FindGlobalNamespace(ctx, mgr.GetAPIReader())
+	global, err := cluster.FindGlobalNamespace(ctx, mgr.GetAPIReader())
 	if err != nil {
 		return fmt.Errorf("looking for the namespace of operators for all namespaces: %w", err)
 	}
-	requests := &operands.RequestReconciler{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("collection-operator-operands"),
-		Account: account, GlobalNamespace: global,
+	requests := &operandrequest.Reconciler{
+		Access:   cluster.Access{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Account: account},
+		Recorder: mgr.GetEventRecorder("collection-operator-operands"), GlobalNamespace: global,
 	}
-	registries := &operands.RegistryReconciler{Client: mgr.GetClient()}
-	err = errors.Join(mgr.Add(&operands.Defaults{Client: mgr.GetClient(), Namespace: s.namespace}), requests.SetupWithManager(mgr), registries.SetupWithManager(mgr),
+	registries := &operandregistry.Reconciler{Client: mgr.GetClient()}
+	err = errors.Join(mgr.Add(&cluster.Defaults{Client: mgr.GetClient(), Namespace: s.namespace}), requests.SetupWithManager(mgr), registries.SetupWithManager(mgr),
 		mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping))
 	if err != nil {
 		return fmt.Errorf("setting up a controller: %w", err)
