@@ -94,17 +94,17 @@ var ofOperands = []mutation{
 		"false && object.Origin",
 	},
 	{
-		"a Subscription goes before the version that came of it is recorded", "(*packageRemoval).removeSubscription",
+		"a Subscription goes before the version that came of it is recorded", "(*removal).removeSubscription",
 		"if err := r.recordCSVs(ctx, s, e, csvs); err != nil {",
 		"if false {",
 	},
 	{
-		"a version is removed to which somebody else has subscribed", "(*packageRemoval).removeCSV",
+		"a version is removed to which somebody else has subscribed", "(*removal).removeCSV",
 		"if uses(&subscriptions.Items[i], e) {",
 		"if uses(&subscriptions.Items[i], e) && false {",
 	},
 	{
-		"an OperatorGroup is removed that others use", "(*packageRemoval).removeGroup",
+		"an OperatorGroup is removed that others use", "(*removal).removeGroup",
 		`if list.Items[i].Labels[operatorsv1alpha1.CopiedLabelKey] == "" {`,
 		`if list.Items[i].Labels[operatorsv1alpha1.CopiedLabelKey] == "none" {`,
 	},

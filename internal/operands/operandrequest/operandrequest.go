@@ -41,12 +41,12 @@ type Reconciler struct {
 
 // use gives the verbs what they need.
 func (r *Reconciler) use(watcher *cluster.Watcher) {
-	users, deleter := &users{&r.Access, watcher}, &deleter{&r.Access, watcher}
+	users := &users{&r.Access, watcher}
 	r.watcher = watcher
 	r.resources = &resources{&r.Access, watcher}
 	r.mappings = &mappings{&r.Access, users}
 	r.packages = &packages{&r.Access, watcher, r.resources}
-	r.removal = &removal{&r.Access, r.mappings, &packageRemoval{&r.Access, users, deleter}, deleter}
+	r.removal = &removal{&r.Access, r.mappings, users, &deleter{&r.Access, watcher}}
 }
 
 // Reconcile implements [reconcile.Reconciler].

@@ -1,7 +1,6 @@
 package operandrequest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -47,10 +46,7 @@ func (ps *packages) read(ctx context.Context, s *scope) error {
 		if key == nil || s.packages[*key] != nil {
 			continue
 		}
-		state, err := ps.readPackage(ctx, *key)
-		if err != nil {
-			state = &olmState{err: err}
-		}
+		state := ps.readPackage(ctx, *key)
 		s.packages[*key] = state
 		if state.csv == nil {
 			continue
@@ -67,22 +63,22 @@ func (ps *packages) read(ctx context.Context, s *scope) error {
 	return err
 }
 
-func (ps *packages) readPackage(ctx context.Context, key plan.PackageKey) (*olmState, error) {
+func (ps *packages) readPackage(ctx context.Context, key plan.PackageKey) *olmState {
 	state := &olmState{}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(plan.SubscriptionKind)
 	err := ps.Reader.List(ctx, list, client.InNamespace(key.Namespace), client.Limit(listLimit))
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 		state.err = status.Waiting(v1alpha1.ReasonInvalidOperand, intervals.Missing, "the cluster has no Operator Lifecycle Manager, which package %q needs", key.Name)
-		return state, nil
+		return state
 	}
-	if state.err, err = ps.olmError(err, plan.SubscriptionKind, key.Namespace); err != nil || state.err != nil {
-		return state, err
+	if state.err = ps.olmError(err, plan.SubscriptionKind, key.Namespace); state.err != nil {
+		return state
 	}
 	for i := range list.Items {
 		subscription := &operatorsv1alpha1.Subscription{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, subscription); err != nil {
-			return nil, fmt.Errorf("decoding %s: %w", apply.Name(&list.Items[i]), err)
+			return &olmState{err: fmt.Errorf("decoding %s: %w", apply.Name(&list.Items[i]), err)}
 		}
 		if subscription.Spec == nil || subscription.Spec.Package != key.Name {
 			continue
@@ -90,34 +86,33 @@ func (ps *packages) readPackage(ctx context.Context, key plan.PackageKey) (*olmS
 		if state.subscription != nil {
 			state.err = status.Waiting(v2beta2.ReasonForeignObject, intervals.Missing,
 				"namespace %q has two Subscriptions to package %q, %s and %s: delete one", key.Namespace, key.Name, state.subscription.Name, subscription.Name)
-			return state, nil
+			return state
 		}
 		state.live, state.subscription = &list.Items[i], subscription
 	}
 	if state.subscription == nil || state.subscription.Status.InstalledCSV == "" {
-		return state, nil
+		return state
 	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	err = ps.Reader.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: state.subscription.Status.InstalledCSV}, csv)
 	if apierrors.IsNotFound(err) {
-		return state, nil
+		return state
 	}
-	state.err, err = ps.olmError(err, plan.ClusterServiceVersionKind, key.Namespace)
-	if err == nil && state.err == nil {
+	if state.err = ps.olmError(err, plan.ClusterServiceVersionKind, key.Namespace); state.err == nil {
 		state.csv = csv
 	}
-	return state, err
+	return state
 }
 
 // olmError explains an error if a permission is missing.
-func (ps *packages) olmError(err error, kind schema.GroupVersionKind, namespace string) (explained, other error) {
-	if err == nil {
-		return nil, nil
+func (ps *packages) olmError(err error, kind schema.GroupVersionKind, namespace string) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		return ps.Explain(err, objectOf(kind, namespace, ""))
 	}
-	if apierrors.IsForbidden(err) {
-		return ps.Explain(err, objectOf(kind, namespace, "")), nil
-	}
-	return nil, fmt.Errorf("reading kind %s in namespace %q: %w", kind.Kind, namespace, err)
+	return fmt.Errorf("reading kind %s in namespace %q: %w", kind.Kind, namespace, err)
 }
 
 // resolve determines what is to be created for the package of an operand.
@@ -192,11 +187,7 @@ func (ps *packages) findCatalog(ctx context.Context, p *olmPackage) (name, names
 	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "packages.operators.coreos.com", Version: "v1", Kind: "PackageManifestList"})
 	err = ps.Reader.List(ctx, list, client.InNamespace(p.Namespace))
 	if err != nil && !meta.IsNoMatchError(err) {
-		explained, err := ps.olmError(err, schema.GroupVersionKind{Group: "packages.operators.coreos.com", Version: "v1", Kind: "PackageManifest"}, p.Namespace)
-		if err == nil {
-			err = explained
-		}
-		return "", "", err
+		return "", "", ps.olmError(err, schema.GroupVersionKind{Group: "packages.operators.coreos.com", Version: "v1", Kind: "PackageManifest"}, p.Namespace)
 	}
 	var found, near []string
 	for i := range list.Items {
@@ -240,8 +231,8 @@ func (ps *packages) resolveGroup(ctx context.Context, s *scope, o *operand) erro
 	p := o.pkg
 	groups := &operatorsv1.OperatorGroupList{}
 	err := ps.Reader.List(ctx, groups, client.InNamespace(p.Namespace), client.Limit(listLimit))
-	if explained, other := ps.olmError(err, plan.OperatorGroupKind, p.Namespace); other != nil || explained != nil {
-		return cmp.Or(other, explained)
+	if err := ps.olmError(err, plan.OperatorGroupKind, p.Namespace); err != nil {
+		return err
 	}
 	switch len(groups.Items) {
 	case 0:

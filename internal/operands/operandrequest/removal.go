@@ -25,7 +25,7 @@ import (
 type removal struct {
 	*cluster.Access
 	mappings *mappings
-	packages *packageRemoval
+	users    *users
 	deleter  *deleter
 }
 
@@ -107,11 +107,11 @@ func (r *removal) removeEntry(ctx context.Context, s *scope, e v1alpha1.Inventor
 	case e.Mapping != "":
 		return r.mappings.remove(ctx, s, e)
 	case isSubscription(e):
-		return r.packages.removeSubscription(ctx, s, e)
+		return r.removeSubscription(ctx, s, e)
 	case isCSV(e):
-		return r.packages.removeCSV(ctx, s, e)
+		return r.removeCSV(ctx, s, e)
 	case isGroup(e):
-		return r.packages.removeGroup(ctx, s, e)
+		return r.removeGroup(ctx, s, e)
 	}
 	return r.deleter.delete(ctx, s, e)
 }
@@ -189,16 +189,9 @@ func (r *removal) takes(ctx context.Context, s *scope, other *other, e v1alpha1.
 	return false, nil
 }
 
-// packageRemoval removes what OLM has installed an operator with, once nobody uses that.
-type packageRemoval struct {
-	*cluster.Access
-	users   *users
-	deleter *deleter
-}
-
 // removeSubscription removes a Subscription once nobody uses its operator. Before that, it records the ClusterServiceVersions that came of
 // it: they are removed after it.
-func (r *packageRemoval) removeSubscription(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+func (r *removal) removeSubscription(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
 	live, err := r.deleter.liveSubscription(ctx, e)
 	if err != nil || live == nil {
 		return "", err
@@ -226,7 +219,7 @@ func (r *packageRemoval) removeSubscription(ctx context.Context, s *scope, e v1a
 }
 
 // csvsOf returns the ClusterServiceVersions that came of a Subscription: that which is installed, and that which is about to be.
-func (r *packageRemoval) csvsOf(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
+func (r *removal) csvsOf(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]operatorsv1alpha1.ClusterServiceVersion, error) {
 	var csvs []operatorsv1alpha1.ClusterServiceVersion
 	names := []string{subscription.Status.InstalledCSV, subscription.Status.CurrentCSV}
 	slices.Sort(names)
@@ -248,7 +241,7 @@ func (r *packageRemoval) csvsOf(ctx context.Context, subscription *operatorsv1al
 }
 
 // recordCSVs adds ClusterServiceVersions to the inventory, before their Subscription is deleted.
-func (r *packageRemoval) recordCSVs(ctx context.Context, s *scope, subscription v1alpha1.InventoryEntry, csvs []operatorsv1alpha1.ClusterServiceVersion) error {
+func (r *removal) recordCSVs(ctx context.Context, s *scope, subscription v1alpha1.InventoryEntry, csvs []operatorsv1alpha1.ClusterServiceVersion) error {
 	changed := false
 	for i := range csvs {
 		e := csvEntry(subscription, &csvs[i])
@@ -268,7 +261,7 @@ func (r *packageRemoval) recordCSVs(ctx context.Context, s *scope, subscription 
 
 // removeCSV removes a ClusterServiceVersion, whose Subscription is gone, once nobody uses the operator. If there is another Subscription to the
 // package, it stays: that one has it now.
-func (r *packageRemoval) removeCSV(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+func (r *removal) removeCSV(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: e.Name}, csv)
 	switch {
@@ -311,7 +304,7 @@ func uses(subscription *operatorsv1alpha1.Subscription, csv v1alpha1.InventoryEn
 }
 
 // removeGroup removes an OperatorGroup that we have created. If others have begun to use it, it stays: it is theirs then.
-func (r *packageRemoval) removeGroup(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
+func (r *removal) removeGroup(ctx context.Context, s *scope, e v1alpha1.InventoryEntry) (awaited string, err error) {
 	for _, kind := range []schema.GroupVersionKind{plan.SubscriptionKind, plan.ClusterServiceVersionKind} {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))

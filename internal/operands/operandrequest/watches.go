@@ -2,7 +2,6 @@ package operandrequest
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -52,34 +51,42 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // concerned finds the OperandRequests that a change concerns.
 type concerned struct{ client client.Reader }
 
-// requests returns the OperandRequests that want, or have, something of an OperandRegistry.
-func (c *concerned) requests(ctx context.Context, wants func(registry types.NamespacedName) bool) []reconcile.Request {
+// requests returns the OperandRequests that a change concerns.
+func (c *concerned) requests(ctx context.Context, by func(*v1alpha1.OperandRequest) bool) []reconcile.Request {
 	list := &v1alpha1.OperandRequestList{}
-	if err := c.client.List(ctx, list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+	if !c.list(ctx, list) {
 		return nil
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		for _, registry := range plan.Registries(&list.Items[i]) {
-			if wants(registry) {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-				break
-			}
+		if by(&list.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}
 	return requests
 }
 
+// list logs an error, and returns false then.
+func (c *concerned) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) bool {
+	err := c.client.List(ctx, list, options...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+	}
+	return err == nil
+}
+
 // registry is for an OperandConfig, too: it has the name of its OperandRegistry.
 func (c *concerned) registry(ctx context.Context, object client.Object) []reconcile.Request {
-	key := client.ObjectKeyFromObject(object)
-	return c.requests(ctx, func(registry types.NamespacedName) bool { return registry == key })
+	return c.registryKey(ctx, client.ObjectKeyFromObject(object))
 }
 
 func (c *concerned) bindInfo(ctx context.Context, object client.Object) []reconcile.Request {
 	key, _ := plan.RegistryOf(object.(*v1alpha1.OperandBindInfo))
-	return c.requests(ctx, func(registry types.NamespacedName) bool { return registry == key })
+	return c.registryKey(ctx, key)
+}
+
+func (c *concerned) registryKey(ctx context.Context, key types.NamespacedName) []reconcile.Request {
+	return c.requests(ctx, func(request *v1alpha1.OperandRequest) bool { return slices.Contains(plan.Registries(request), key) })
 }
 
 func (c *concerned) collection(ctx context.Context, object client.Object) []reconcile.Request {
@@ -93,8 +100,7 @@ func (c *concerned) subOperatorConfig(ctx context.Context, object client.Object)
 
 func (c *concerned) collectionKey(ctx context.Context, key types.NamespacedName) []reconcile.Request {
 	list := &v1alpha1.OperandRegistryList{}
-	if err := c.client.List(ctx, list); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+	if !c.list(ctx, list) {
 		return nil
 	}
 	registries := map[types.NamespacedName]bool{}
@@ -103,20 +109,13 @@ func (c *concerned) collectionKey(ctx context.Context, key types.NamespacedName)
 			registries[client.ObjectKeyFromObject(&list.Items[i])] = true
 		}
 	}
-	requests := &v1alpha1.OperandRequestList{}
-	if err := c.client.List(ctx, requests); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
-		return nil
-	}
-	keys := c.requests(ctx, func(registry types.NamespacedName) bool { return registries[registry] })
-	for i := range requests.Items { // Its OperandRegistry may be gone, or name another one.
-		if slices.ContainsFunc(requests.Items[i].Status.Inventory, func(e v1alpha1.InventoryEntry) bool {
-			return e.Mapping != "" && e.Namespace == key.Namespace && e.Collection == key.Name
-		}) {
-			keys = append(keys, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&requests.Items[i])})
-		}
-	}
-	return keys
+	return c.requests(ctx, func(request *v1alpha1.OperandRequest) bool {
+		return slices.ContainsFunc(plan.Registries(request), func(registry types.NamespacedName) bool { return registries[registry] }) ||
+			// Its OperandRegistry may be gone, or name another one.
+			slices.ContainsFunc(request.Status.Inventory, func(e v1alpha1.InventoryEntry) bool {
+				return e.Mapping != "" && e.Namespace == key.Namespace && e.Collection == key.Name
+			})
+	})
 }
 
 // object returns the requests of a resource: the one that our annotation names, or all that share its operand, or those whose
@@ -126,9 +125,8 @@ func (c *concerned) object(ctx context.Context, object client.Object) []reconcil
 	if len(parts) == 5 {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: parts[3], Name: parts[4]}}}
 	}
-	list, infos := &v1alpha1.OperandRequestList{}, &v1alpha1.OperandBindInfoList{}
-	if err := errors.Join(c.client.List(ctx, list), c.client.List(ctx, infos, client.InNamespace(object.GetNamespace()))); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot list what a change concerns")
+	infos := &v1alpha1.OperandBindInfoList{}
+	if !c.list(ctx, infos, client.InNamespace(object.GetNamespace())) {
 		return nil
 	}
 	var requests []reconcile.Request
@@ -137,15 +135,11 @@ func (c *concerned) object(ctx context.Context, object client.Object) []reconcil
 			requests = append(requests, c.bindInfo(ctx, &infos.Items[i])...)
 		}
 	}
-	for i := range list.Items {
-		for _, e := range list.Items[i].Status.Inventory {
-			if e.Namespace == object.GetNamespace() && e.Name == object.GetName() || serves(e, object.GetNamespace()) {
-				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-				break
-			}
-		}
-	}
-	return requests
+	return append(requests, c.requests(ctx, func(request *v1alpha1.OperandRequest) bool {
+		return slices.ContainsFunc(request.Status.Inventory, func(e v1alpha1.InventoryEntry) bool {
+			return e.Namespace == object.GetNamespace() && e.Name == object.GetName() || serves(e, object.GetNamespace())
+		})
+	})...)
 }
 
 // serves reports whether an entry of an inventory installs an operator whose resources may be in a namespace.
