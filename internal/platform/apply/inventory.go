@@ -49,12 +49,6 @@ func Difference(a, b []v2beta2.ObjectReference) []v2beta2.ObjectReference {
 	return diff
 }
 
-// identity names an object, whatever the version of its API.
-type identity struct {
-	schema.GroupKind
-	client.ObjectKey
-}
-
 func identityOf(ref v2beta2.ObjectReference) identity {
 	return identity{schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind(), client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}}
 }

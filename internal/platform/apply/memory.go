@@ -37,11 +37,21 @@ type applied struct {
 	state State
 }
 
+// identity names an object, whatever the version of its API.
+type identity struct {
+	schema.GroupKind
+	client.ObjectKey
+}
+
 type digest [sha256.Size]byte
 
 // State identifies what is in an object, except its status. It has the UID and the resourceVersion, and for a Deployment, whose
 // status changes often, the generation and a digest of its metadata instead of the resourceVersion.
 type State string
+
+// Watched returns the state of an object as the cache has it, and false if the cache does not have it. An error says that the
+// cache does not have its kind.
+type Watched func(kind schema.GroupVersionKind, object client.ObjectKey) (State, bool, error)
 
 // LiveState returns the state of an object that was not changed by a transform of the cache.
 func LiveState(object client.Object, kind schema.GroupKind) State {
@@ -136,7 +146,3 @@ func contentDigest(live *unstructured.Unstructured) digest {
 
 // serverFields are those of the metadata that the API server maintains.
 var serverFields = []string{"managedFields", "resourceVersion", "generation"}
-
-// Watched returns the state of an object as the cache has it, and false if the cache does not have it. An error says that the
-// cache does not have its kind.
-type Watched func(kind schema.GroupVersionKind, object client.ObjectKey) (State, bool, error)

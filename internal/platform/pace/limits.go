@@ -190,6 +190,9 @@ func (p *pacedReconciler) FairOptions(concurrency int64, limit *NamespaceLimit) 
 	return o
 }
 
+// maxRetryDelay bounds the growing delay between attempts.
+const maxRetryDelay = time.Minute
+
 // Options are those of all controllers: a limit of concurrent reconciles, and growing delays between attempts.
 func Options(concurrency int) controller.Options {
 	return TypedOptions[reconcile.Request](concurrency)

@@ -2,6 +2,7 @@ package pace
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,6 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
+
+// Jitter is the interval, give or take a tenth, so that repeated work spreads over time.
+func Jitter(interval time.Duration) time.Duration {
+	return interval + time.Duration((rand.Float64()-0.5)*0.2*float64(interval))
+}
 
 // Later returns the later one of two times.
 func Later(a, b time.Time) time.Time {
@@ -38,9 +44,6 @@ func RequestsOf(ctx context.Context, reader client.Reader, list client.ObjectLis
 	}
 	return requests
 }
-
-// maxRetryDelay bounds the growing delay between attempts.
-const maxRetryDelay = time.Minute
 
 // laterDelay is the time after which [LaterFor] asks, once however often objects changed meanwhile.
 const laterDelay = time.Second

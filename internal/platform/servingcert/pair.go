@@ -9,16 +9,69 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
-// backdate is how long before its creation a certificate begins to be valid, for clients whose clocks are slow.
-const backdate = 10 * time.Minute
+// Settings of the certificates.
+type Settings struct {
+	// Names are the DNS names and IP addresses of the server, as NamesOf returns them. There must be at least one.
+	Names []string
+	// AuthorityValidity is how long a CA is valid. It is replaced after two thirds of it.
+	AuthorityValidity time.Duration
+	// CertificateValidity is how long a certificate is valid. It is replaced after two thirds of it.
+	CertificateValidity time.Duration
+	// Overlap is the time between the addition of a CA to the bundle and its first certificate.
+	Overlap time.Duration
+}
+
+// Validate returns an error if a CA could not be replaced in time.
+func (s Settings) Validate() error {
+	switch {
+	case s.Overlap <= 0, s.CertificateValidity <= 0:
+		return errors.New("the overlap of CAs and the validity of certificates must be positive")
+	case s.AuthorityValidity < 3*(s.Overlap+s.CertificateValidity):
+		return fmt.Errorf("the validity of CAs, %s, must be at least three times the overlap of CAs and the validity of certificates together, %s",
+			s.AuthorityValidity, 3*(s.Overlap+s.CertificateValidity))
+	}
+	return nil
+}
+
+// NamesOf returns the names of a server that clients reach by the host name or IP address of a URL, and additional names,
+// sorted. The name of a Service, <service>.<namespace>.svc, has the form with the usual cluster domain too.
+func NamesOf(host string, additional []string) []string {
+	names := append([]string{host}, additional...)
+	if strings.HasSuffix(host, ".svc") {
+		names = append(names, host+".cluster.local")
+	}
+	for i, name := range names {
+		if address, err := netip.ParseAddr(name); err == nil {
+			names[i] = address.Unmap().String()
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 var dnsName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+
+// CheckName returns an error if a name is neither a DNS name nor an IP address.
+func CheckName(name string) error {
+	if _, err := netip.ParseAddr(name); err == nil {
+		return nil
+	}
+	if len(name) > 253 || !dnsName.MatchString(name) {
+		return fmt.Errorf("%q is neither a DNS name nor an IP address", name)
+	}
+	return nil
+}
+
+// backdate is how long before its creation a certificate begins to be valid, for clients whose clocks are slow.
+const backdate = 10 * time.Minute
 
 // pair is a certificate and its private key.
 type pair struct {

@@ -10,11 +10,8 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -37,57 +34,6 @@ const (
 	// KeyCertificateKey is its private key.
 	KeyCertificateKey = "tls.key"
 )
-
-// Settings of the certificates.
-type Settings struct {
-	// Names are the DNS names and IP addresses of the server, as NamesOf returns them. There must be at least one.
-	Names []string
-	// AuthorityValidity is how long a CA is valid. It is replaced after two thirds of it.
-	AuthorityValidity time.Duration
-	// CertificateValidity is how long a certificate is valid. It is replaced after two thirds of it.
-	CertificateValidity time.Duration
-	// Overlap is the time between the addition of a CA to the bundle and its first certificate.
-	Overlap time.Duration
-}
-
-// Validate returns an error if a CA could not be replaced in time.
-func (s Settings) Validate() error {
-	switch {
-	case s.Overlap <= 0, s.CertificateValidity <= 0:
-		return errors.New("the overlap of CAs and the validity of certificates must be positive")
-	case s.AuthorityValidity < 3*(s.Overlap+s.CertificateValidity):
-		return fmt.Errorf("the validity of CAs, %s, must be at least three times the overlap of CAs and the validity of certificates together, %s",
-			s.AuthorityValidity, 3*(s.Overlap+s.CertificateValidity))
-	}
-	return nil
-}
-
-// NamesOf returns the names of a server that clients reach by the host name or IP address of a URL, and additional names,
-// sorted. The name of a Service, <service>.<namespace>.svc, has the form with the usual cluster domain too.
-func NamesOf(host string, additional []string) []string {
-	names := append([]string{host}, additional...)
-	if strings.HasSuffix(host, ".svc") {
-		names = append(names, host+".cluster.local")
-	}
-	for i, name := range names {
-		if address, err := netip.ParseAddr(name); err == nil {
-			names[i] = address.Unmap().String()
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// CheckName returns an error if a name is neither a DNS name nor an IP address.
-func CheckName(name string) error {
-	if _, err := netip.ParseAddr(name); err == nil {
-		return nil
-	}
-	if len(name) > 253 || !dnsName.MatchString(name) {
-		return fmt.Errorf("%q is neither a DNS name nor an IP address", name)
-	}
-	return nil
-}
 
 // State is a certificate and its CAs. The zero value has none.
 type State struct {
@@ -188,3 +134,87 @@ func (s *State) Certificate() *tls.Certificate {
 
 // Expires returns when the served certificate expires.
 func (s *State) Expires() time.Time { return s.certificate.certificate.NotAfter }
+
+// Rotate does what is due at a time, and returns what it did, for the log. It returns nothing if nothing is due. A State
+// without a CA, or with one that has expired, gets a new CA that signs at once.
+func (s *State) Rotate(now time.Time, settings Settings) (changes []string, err error) {
+	for _, step := range []func(time.Time, Settings) (string, error){
+		s.dropFormer, s.dropNext, s.ensureAuthority, s.promoteNext, s.addNext, s.renewCertificate,
+	} {
+		change, err := step(now, settings)
+		if err != nil {
+			return nil, err
+		}
+		if change != "" {
+			changes = append(changes, change)
+		}
+	}
+	return changes, nil
+}
+
+func (s *State) dropFormer(now time.Time, _ Settings) (string, error) {
+	if s.former == nil || now.Before(s.formerUntil) && now.Before(s.former.NotAfter) {
+		return "", nil
+	}
+	s.former, s.formerUntil = nil, time.Time{}
+	return "the former CA is not trusted any more", nil
+}
+
+// dropNext drops a next CA that could not sign in its time, since no manager ran.
+func (s *State) dropNext(now time.Time, settings Settings) (string, error) {
+	if s.next == nil || now.Before(s.next.renewal(settings)) {
+		return "", nil
+	}
+	s.next = nil
+	return "the next CA was too old", nil
+}
+
+func (s *State) ensureAuthority(now time.Time, settings Settings) (string, error) {
+	if s.authority != nil && now.Before(s.authority.certificate.NotAfter) {
+		return "", nil
+	}
+	authority, err := newAuthority(now, settings.AuthorityValidity)
+	if err != nil {
+		return "", err
+	}
+	s.authority = authority
+	return "created a CA", nil
+}
+
+// promoteNext lets the next CA sign once all clients had the time to get the bundle with it.
+func (s *State) promoteNext(now time.Time, settings Settings) (string, error) {
+	if s.next == nil || now.Before(s.next.created().Add(settings.Overlap)) {
+		return "", nil
+	}
+	s.former, s.formerUntil = s.authority.certificate, now
+	if s.certificate != nil {
+		s.formerUntil = s.certificate.certificate.NotAfter
+	}
+	s.authority, s.next = s.next, nil
+	return "the next CA signs certificates", nil
+}
+
+func (s *State) addNext(now time.Time, settings Settings) (string, error) {
+	if s.next != nil || now.Before(s.authority.renewal(settings)) {
+		return "", nil
+	}
+	next, err := newAuthority(now, settings.AuthorityValidity)
+	if err != nil {
+		return "", err
+	}
+	s.next = next
+	return "added the next CA to the bundle", nil
+}
+
+func (s *State) renewCertificate(now time.Time, settings Settings) (string, error) {
+	names := slices.Sorted(slices.Values(settings.Names))
+	if c := s.certificate; c != nil && c.signedBy(s.authority) && slices.Equal(c.names(), names) && now.Before(c.renewal(settings)) {
+		return "", nil
+	}
+	certificate, err := s.authority.sign(now, settings.CertificateValidity, names)
+	if err != nil {
+		return "", err
+	}
+	s.certificate = certificate
+	return "issued a certificate", nil
+}

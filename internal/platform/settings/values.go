@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -106,3 +107,8 @@ func (v Values) Set(flags *pflag.FlagSet) error {
 	}
 	return errors.Join(errs...)
 }
+
+// password matches a URL with a password, also in a list or another text.
+var password = regexp.MustCompile(`//[^/\s]*:[^/\s]*@`)
+
+func hasPassword(text string) bool { return password.MatchString(text) }

@@ -1,5 +1,3 @@
-// Package status maps the errors of reconcile steps to conditions, events and requeues. It is the only package that writes
-// status.
 package status
 
 import (
@@ -53,6 +51,17 @@ func Retry(reason string, err error) error {
 // triggers a reconcile.
 func Waiting(reason string, after time.Duration, format string, args ...any) error {
 	return &Error{Reason: reason, RetryAfter: after, Err: fmt.Errorf(format, args...)}
+}
+
+// IsProgress reports whether a reason signals work in progress that needs no intervention.
+func IsProgress(reason string) bool {
+	switch reason {
+	case v2beta2.ReasonProgressing, v2beta2.ReasonTerminating, v2beta2.ReasonCollectionTerminating,
+		v2beta2.ReasonCollectionNotImported, v2beta2.ReasonFinalizingInstances, v2beta2.ReasonArchiveNotUploaded,
+		v2beta2.ReasonReplicating, v2beta2.ReasonUpgradePending:
+		return true
+	}
+	return false
 }
 
 // Join joins independent errors. The first reason that does not signal progress wins, and so does the shortest delay; growing

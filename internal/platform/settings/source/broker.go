@@ -17,12 +17,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/collection-operator/collection-operator/api/v2beta1"
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/settings"
+)
+
+const (
+	// fieldOwner owns the fields of the status.
+	fieldOwner = "collection-operator-settings"
+	// maxConditionMessage limits the message of a condition in bytes. The API server allows 32 KiB.
+	maxConditionMessage = 8 << 10
 )
 
 // brokerResource are ZosCloudBrokers.
@@ -60,16 +68,24 @@ func (s *Settings) objects() []runtime.Object {
 	return objects
 }
 
-// listBrokers returns the ZosCloudBrokers, also if the cluster does not serve them.
-func (s *Source) listBrokers(ctx context.Context) ([]*v2beta1.ZosCloudBroker, error) {
-	list, err := s.dynamic.Resource(brokerResource).Namespace(s.namespace).List(ctx, metav1.ListOptions{})
+// brokers are the ZosCloudBrokers of a namespace.
+type brokers struct {
+	dynamic   dynamic.Interface
+	namespace string
+	// served is true if the cluster served them when they were read.
+	served bool
+}
+
+// list returns the ZosCloudBrokers, also if the cluster does not serve them.
+func (b *brokers) list(ctx context.Context) ([]*v2beta1.ZosCloudBroker, error) {
+	list, err := b.dynamic.Resource(brokerResource).Namespace(b.namespace).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing ZosCloudBrokers in namespace %q: %w", s.namespace, err)
+		return nil, fmt.Errorf("listing ZosCloudBrokers in namespace %q: %w", b.namespace, err)
 	}
-	s.servesBrokers = true
+	b.served = true
 	var objects []any
 	for i := range list.Items {
 		objects = append(objects, &list.Items[i])
@@ -77,12 +93,12 @@ func (s *Source) listBrokers(ctx context.Context) ([]*v2beta1.ZosCloudBroker, er
 	return brokersOf(objects), nil
 }
 
-// followBrokers notifies of changes of ZosCloudBrokers. If the cluster did not serve them when they were read, there are none.
-func (s *Source) followBrokers(ctx context.Context, notify func()) (func() []*v2beta1.ZosCloudBroker, cache.InformerSynced) {
-	if !s.servesBrokers {
+// follow notifies of changes of ZosCloudBrokers. If the cluster did not serve them when they were read, there are none.
+func (b *brokers) follow(ctx context.Context, notify func()) (func() []*v2beta1.ZosCloudBroker, cache.InformerSynced) {
+	if !b.served {
 		return func() []*v2beta1.ZosCloudBroker { return nil }, func() bool { return true }
 	}
-	brokers := s.dynamic.Resource(brokerResource).Namespace(s.namespace)
+	brokers := b.dynamic.Resource(brokerResource).Namespace(b.namespace)
 	store, synced := follow(ctx, notify, &unstructured.Unstructured{}, &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return brokers.List(ctx, options)
@@ -92,6 +108,18 @@ func (s *Source) followBrokers(ctx context.Context, notify func()) (func() []*v2
 		},
 	})
 	return func() []*v2beta1.ZosCloudBroker { return brokersOf(store.List()) }, synced
+}
+
+// follow watches objects, and notifies of each change.
+func follow(ctx context.Context, notify func(), object runtime.Object, objects cache.ListerWatcher) (cache.Store, cache.InformerSynced) {
+	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: objects, ObjectType: object,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
+		},
+	})
+	go informer.RunWithContext(ctx)
+	return store, informer.HasSynced
 }
 
 // brokersOf returns the oldest first. The API server has checked their fields.
@@ -109,8 +137,8 @@ func brokersOf(objects []any) []*v2beta1.ZosCloudBroker {
 	return brokers
 }
 
-// reportBrokers writes the status of ZosCloudBrokers that have another one.
-func (s *Source) reportBrokers(ctx context.Context, brokers []*v2beta1.ZosCloudBroker, status settings.Status, consequence string) error {
+// report writes the status of ZosCloudBrokers that have another one.
+func (b *brokers) report(ctx context.Context, brokers []*v2beta1.ZosCloudBroker, status settings.Status, consequence string) error {
 	for i, broker := range brokers {
 		wanted := brokerStatus(broker, status, consequence)
 		if i > 0 {
@@ -123,7 +151,7 @@ func (s *Source) reportBrokers(ctx context.Context, brokers []*v2beta1.ZosCloudB
 		if err != nil {
 			return err
 		}
-		_, err = s.dynamic.Resource(brokerResource).Namespace(s.namespace).Patch(ctx, broker.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldOwner}, "status")
+		_, err = b.dynamic.Resource(brokerResource).Namespace(b.namespace).Patch(ctx, broker.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldOwner}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("writing the status of ZosCloudBroker %q: %w", broker.Name, err)
 		}

@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -24,23 +23,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/settings"
 )
 
-const (
-	// fieldOwner owns the fields of the status.
-	fieldOwner = "collection-operator-settings"
-	// maxNote limits the note of an event in bytes. The API server allows 1 KiB.
-	maxNote = 1000
-	// maxConditionMessage limits the message of a condition in bytes. The API server allows 32 KiB.
-	maxConditionMessage = 8 << 10
-)
+// maxNote limits the note of an event in bytes. The API server allows 1 KiB.
+const maxNote = 1000
 
 // Source has the settings of the managers of a namespace. Its methods are safe for concurrent use.
 type Source struct {
 	client    kubernetes.Interface
-	dynamic   dynamic.Interface
 	namespace string
+	brokers   brokers
 	recorder  events.EventRecorder
-	// servesBrokers is true if the cluster served ZosCloudBrokers when the settings were read.
-	servesBrokers bool
 
 	mu sync.Mutex
 	// written is the data of the status, as it was read or written last.
@@ -54,7 +45,7 @@ func New(ctx context.Context, client kubernetes.Interface, resources dynamic.Int
 		return nil, fmt.Errorf("recording events: %w", err)
 	}
 	recorder := broadcaster.NewRecorder(clientgoscheme.Scheme, "collection-operator")
-	return &Source{client: client, dynamic: resources, namespace: namespace, recorder: recorder}, nil
+	return &Source{client: client, namespace: namespace, brokers: brokers{dynamic: resources, namespace: namespace}, recorder: recorder}, nil
 }
 
 // Read returns the settings.
@@ -63,7 +54,7 @@ func (s *Source) Read(ctx context.Context) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	brokers, err := s.listBrokers(ctx)
+	brokers, err := s.brokers.list(ctx)
 	return &Settings{ConfigMap: config, Brokers: brokers}, err
 }
 
@@ -106,7 +97,7 @@ func (s *Source) Watch(ctx context.Context) <-chan *Settings {
 	}
 	configs, configsSynced := follow(ctx, notify, &corev1.ConfigMap{}, cache.NewListWatchFromClient(s.client.CoreV1().RESTClient(), "configmaps",
 		s.namespace, fields.OneTermEqualSelector(metav1.ObjectNameField, settings.Name)))
-	brokers, brokersSynced := s.followBrokers(ctx, notify)
+	brokers, brokersSynced := s.brokers.follow(ctx, notify)
 	go func() {
 		if cache.WaitForCacheSync(ctx.Done(), configsSynced, brokersSynced) {
 			notify() // What existed before may have been deleted before the watch began.
@@ -134,18 +125,6 @@ func (s *Source) Watch(ctx context.Context) <-chan *Settings {
 	return values
 }
 
-// follow watches objects, and notifies of each change.
-func follow(ctx context.Context, notify func(), object runtime.Object, objects cache.ListerWatcher) (cache.Store, cache.InformerSynced) {
-	store, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: objects, ObjectType: object,
-		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() }, DeleteFunc: func(any) { notify() },
-		},
-	})
-	go informer.RunWithContext(ctx)
-	return store, informer.HasSynced
-}
-
 // Report writes the status if it differs from the one that was read or written last, and that of the ZosCloudBrokers. If the problem is
 // another one, it records an event about each of the settings. consequence says what the manager does about a problem.
 func (s *Source) Report(ctx context.Context, current *Settings, status settings.Status, consequence string) error {
@@ -156,7 +135,7 @@ func (s *Source) Report(ctx context.Context, current *Settings, status settings.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if maps.Equal(s.written, data) {
-		return s.reportBrokers(ctx, current.Brokers, status, consequence)
+		return s.brokers.report(ctx, current.Brokers, status, consequence)
 	}
 	config := corev1apply.ConfigMap(settings.StatusName, s.namespace).WithData(data)
 	_, err = s.client.CoreV1().ConfigMaps(s.namespace).Apply(ctx, config, metav1.ApplyOptions{FieldManager: fieldOwner, Force: true})
@@ -170,5 +149,5 @@ func (s *Source) Report(ctx context.Context, current *Settings, status settings.
 		}
 	}
 	s.written = data
-	return s.reportBrokers(ctx, current.Brokers, status, consequence)
+	return s.brokers.report(ctx, current.Brokers, status, consequence)
 }
