@@ -5,33 +5,13 @@
 package catalog
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/model"
 	"github.com/operator-framework/operator-registry/alpha/property"
 )
-
-// StableChannel is the default channel of every package. It contains all versions, and its head is the newest.
-const StableChannel = "stable"
-
-// VersionChannel returns the name of the channel that ends with a version, "v<version>". A Subscription to it is not
-// upgraded to later versions. The version is in lower case and without build metadata, as in the name of a
-// ClusterServiceVersion.
-func VersionChannel(version string) string { return "v" + version }
-
-// Bundle is one version of one collection.
-type Bundle struct {
-	// Domain and Name identify the collection.
-	Domain, Name string
-	// Package is the name of its package.
-	Package string
-	// ClusterServiceVersion installs it.
-	ClusterServiceVersion *operatorsv1alpha1.ClusterServiceVersion
-}
 
 // Build returns a file-based catalog of the bundles, and an error for each bundle that it rejects. The order of the bundles does
 // not matter unless bundles conflict: then the first one is accepted. Duplicate bundles are ignored.
@@ -186,39 +166,4 @@ func (p *pack) content() (*declcfg.DeclarativeConfig, *model.Package, error) {
 
 func channel(pack, name string, entries []declcfg.ChannelEntry) declcfg.Channel {
 	return declcfg.Channel{Schema: declcfg.SchemaChannel, Package: pack, Name: name, Entries: entries}
-}
-
-// Reason is the reason for which a bundle is not in the catalog.
-type Reason string
-
-// The reasons.
-const (
-	// Invalid signals that OLM could not read or install the bundle.
-	Invalid Reason = "Invalid"
-	// TooLarge signals that the bundle exceeds MaxBundleBytes.
-	TooLarge Reason = "TooLarge"
-	// CatalogFull signals that the catalog would exceed MaxServedBytes.
-	CatalogFull Reason = "CatalogFull"
-	// PackageConflict signals that the package belongs to another collection.
-	PackageConflict Reason = "PackageConflict"
-	// VersionConflict signals that the package has another bundle with this version.
-	VersionConflict Reason = "VersionConflict"
-)
-
-// RefusalError reports why a bundle is not in the catalog.
-type RefusalError struct {
-	// Index of the bundle in the argument of Build.
-	Index  int
-	Reason Reason
-	err    error
-}
-
-// Error implements error. The text names the bundle, the problem, and the next step.
-func (r *RefusalError) Error() string { return r.err.Error() }
-
-// Unwrap returns the cause.
-func (r *RefusalError) Unwrap() error { return r.err }
-
-func refusal(reason Reason, format string, args ...any) *RefusalError {
-	return &RefusalError{Reason: reason, err: fmt.Errorf(format, args...)}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,6 +14,24 @@ import (
 	"github.com/operator-framework/operator-registry/alpha/declcfg"
 	"github.com/operator-framework/operator-registry/alpha/property"
 )
+
+// StableChannel is the default channel of every package. It contains all versions, and its head is the newest.
+const StableChannel = "stable"
+
+// VersionChannel returns the name of the channel that ends with a version, "v<version>". A Subscription to it is not
+// upgraded to later versions. The version is in lower case and without build metadata, as in the name of a
+// ClusterServiceVersion.
+func VersionChannel(version string) string { return "v" + version }
+
+// Bundle is one version of one collection.
+type Bundle struct {
+	// Domain and Name identify the collection.
+	Domain, Name string
+	// Package is the name of its package.
+	Package string
+	// ClusterServiceVersion installs it.
+	ClusterServiceVersion *operatorsv1alpha1.ClusterServiceVersion
+}
 
 const (
 	// MaxBundleBytes is the maximum size of one ClusterServiceVersion as a JSON string. OLM writes it into an InstallPlan,
@@ -146,4 +165,39 @@ func (v *Version) bundle(pack, replaces string) (declcfg.Bundle, error) {
 		Properties:    slices.Concat([]property.Property{property.MustBuildPackage(pack, v.number.String())}, v.owned),
 		RelatedImages: v.images, CsvJSON: content, Objects: []string{content},
 	}, nil
+}
+
+// Reason is the reason for which a bundle is not in the catalog.
+type Reason string
+
+// The reasons.
+const (
+	// Invalid signals that OLM could not read or install the bundle.
+	Invalid Reason = "Invalid"
+	// TooLarge signals that the bundle exceeds MaxBundleBytes.
+	TooLarge Reason = "TooLarge"
+	// CatalogFull signals that the catalog would exceed MaxServedBytes.
+	CatalogFull Reason = "CatalogFull"
+	// PackageConflict signals that the package belongs to another collection.
+	PackageConflict Reason = "PackageConflict"
+	// VersionConflict signals that the package has another bundle with this version.
+	VersionConflict Reason = "VersionConflict"
+)
+
+// RefusalError reports why a bundle is not in the catalog.
+type RefusalError struct {
+	// Index of the bundle in the argument of Build.
+	Index  int
+	Reason Reason
+	err    error
+}
+
+// Error implements error. The text names the bundle, the problem, and the next step.
+func (r *RefusalError) Error() string { return r.err.Error() }
+
+// Unwrap returns the cause.
+func (r *RefusalError) Unwrap() error { return r.err }
+
+func refusal(reason Reason, format string, args ...any) *RefusalError {
+	return &RefusalError{Reason: reason, err: fmt.Errorf(format, args...)}
 }
