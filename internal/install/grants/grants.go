@@ -3,11 +3,15 @@ package grants
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -29,6 +33,87 @@ type Role struct {
 	Rules     []rbacv1.PolicyRule
 	// Given rules need no grant.
 	Given []rbacv1.PolicyRule
+}
+
+const (
+	// settleTime is the time after a change of grants before a check is remembered: the API server may not know of it at once.
+	settleTime = 5 * time.Second
+	// checkAge is how long a check is remembered: permissions can be bound to the manager by objects that it does not watch.
+	checkAge = 10 * time.Minute
+)
+
+// passed is a check that was passed.
+type passed struct {
+	grants   string
+	at       time.Time
+	warnings []string
+}
+
+// Check is [Grants.Check]. It reads nothing if the same roles were checked in the last ten minutes, and no object that grants permissions
+// has changed since then, by what the caches have of them.
+func (s *Source) Check(ctx context.Context, of render.Grantee, roles []Role) (warnings []string, err error) {
+	state, err := s.state(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	since, isKnown := s.since.Get(state)
+	if !isKnown {
+		s.since.Add(state, now)
+		since = now
+	}
+	asked, err := digestOf(of, roles)
+	if err != nil {
+		return nil, err
+	}
+	if found, ok := s.checks.Get(asked); ok && found.(passed).grants == state && now.Sub(found.(passed).at) < checkAge {
+		return slices.Clone(found.(passed).warnings), nil
+	}
+	granted, err := s.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err = granted.Check(ctx, of, roles)
+	if err == nil && now.Sub(since.(time.Time)) > settleTime {
+		s.checks.Add(asked, passed{grants: state, at: now, warnings: slices.Clone(warnings)})
+	}
+	return warnings, err
+}
+
+// state identifies, by their versions in the caches, the grants that may concern a collection and all bindings of grants.
+func (s *Source) state(ctx context.Context, of render.Grantee) (string, error) {
+	var versions []string
+	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "RoleBinding"} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind + "List"))
+		if err := s.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return "", fmt.Errorf("listing grants: %w", err)
+		}
+		for i := range list.Items {
+			if kind == "ClusterRole" {
+				if scope, _ := ParseScope(list.Items[i].Annotations); !scope.mayConcern(of) {
+					continue
+				}
+			}
+			versions = append(versions, string(list.Items[i].UID)+" "+list.Items[i].ResourceVersion)
+		}
+	}
+	unscoped := &metav1.PartialObjectMetadata{}
+	unscoped.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind("ClusterRole"))
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: ClusterRole}, unscoped); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("reading ClusterRole %q from the cache: %w", ClusterRole, err)
+	}
+	slices.Sort(versions)
+	return digestOf(append(versions, unscoped.ResourceVersion))
+}
+
+func digestOf(values ...any) (string, error) {
+	content, err := json.Marshal(values)
+	if err != nil {
+		return "", fmt.Errorf("encoding roles: %w", err)
+	}
+	sum := sha256.Sum256(content)
+	return string(sum[:]), nil
 }
 
 // Grants is a snapshot of the permissions that collections may have. It is not safe for concurrent use.

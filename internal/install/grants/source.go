@@ -10,12 +10,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 )
+
+// maxChecks is the maximum number of checks that are remembered.
+const maxChecks = 1 << 14
 
 // Source reads grants.
 type Source struct {
@@ -30,7 +34,10 @@ type Source struct {
 	// RequireScoped ignores grants for all collections.
 	RequireScoped bool
 
-	checked memory
+	// checks has each [passed] check by what was asked for.
+	checks *lru.Cache
+	// since has the time since when the grants are as they are, by their state.
+	since *lru.Cache
 }
 
 // NewSource returns a source whose cache starts with the manager. It fails if the API server cannot be asked who the manager is.
@@ -43,7 +50,10 @@ func NewSource(ctx context.Context, mgr manager.Manager, requireScoped bool) (*S
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: grantCache, RequireScoped: requireScoped, checked: newMemory()}
+	s := &Source{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Cache: grantCache, RequireScoped: requireScoped,
+		checks: lru.New(maxChecks), since: lru.New(maxChecks),
+	}
 	if s.Manager, err = self(ctx, mgr.GetClient()); err != nil {
 		return nil, err
 	}
@@ -135,4 +145,11 @@ func (s *Source) scoped(ctx context.Context, of render.Grantee) (found scopedGra
 	}
 	slices.Sort(found.notes)
 	return found, nil
+}
+
+// MetadataOf returns an object for watches of the metadata of an RBAC kind.
+func MetadataOf(kind string) client.Object {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
+	return object
 }
