@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 // instanceLimit is the maximum number of custom resources of one kind that are read at a time.
@@ -128,6 +131,16 @@ func servedVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
 	return storage
 }
 
+// StorageVersion returns the name of the storage version of a CRD.
+func StorageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, version := range crd.Spec.Versions {
+		if version.Storage {
+			return version.Name
+		}
+	}
+	return ""
+}
+
 // Delete deletes custom resources. Their finalizers, and thus their finalizer playbooks, still run.
 func (f *Finder) Delete(ctx context.Context, items []unstructured.Unstructured) error {
 	var errs []error
@@ -176,6 +189,123 @@ func IsTerminating(ctx context.Context, reader client.Reader, namespace string) 
 	return object.DeletionTimestamp != nil, nil
 }
 
+// Runs describe the playbooks of custom resources in a namespace.
+type Runs struct {
+	// Failing describes the custom resources that began to fail with a version of their collection, or is "".
+	Failing string
+	// Running are the names of those whose first playbooks with the version run, or "". Those that run again and again do not count.
+	Running string
+}
+
+// DescribeRuns describes the custom resources of the given kinds in a namespace by their number and the names of the first ones. It reads
+// instanceLimit of them at a time.
+func (f *Finder) DescribeRuns(ctx context.Context, group schema.GroupVersion, kinds []string, namespace, version string) (Runs, error) {
+	var failing, running []string
+	for _, kind := range kinds {
+		err := f.eachStatus(ctx, group.WithKind(kind), namespace, func(name string, fields map[string]any) {
+			if runstatus.Regressed(fields, version) {
+				failing = append(failing, name)
+			}
+			if runstatus.RunsFirst(fields, version) {
+				running = append(running, name)
+			}
+		})
+		if err != nil {
+			return Runs{}, err
+		}
+	}
+	slices.Sort(failing)
+	slices.Sort(running)
+	runs := Runs{Running: status.JoinNames(running)}
+	switch len(failing) {
+	case 0:
+	case 1:
+		runs.Failing = fmt.Sprintf("%s began to fail with version %s", failing[0], version)
+	default:
+		runs.Failing = fmt.Sprintf("%d custom resources began to fail with version %s: %s", len(failing), version, status.JoinNames(failing))
+	}
+	return runs, nil
+}
+
+// eachStatus calls a function with the name and the status of each custom resource that has one.
+func (f *Finder) eachStatus(ctx context.Context, gvk schema.GroupVersionKind, namespace string, call func(name string, fields map[string]any)) error {
+	page := ""
+	for {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		err := f.Reader.List(ctx, list, client.InNamespace(namespace), client.Limit(instanceLimit), client.Continue(page))
+		if apierrors.IsForbidden(err) {
+			return status.Waiting(v2beta2.ReasonPermissionsNotGranted, intervals.Missing,
+				"the manager may not list %s in namespace %s: bind a ClusterRole with all verbs on all resources of API group %s to the manager's ServiceAccount",
+				gvk.Kind, namespace, gvk.Group)
+		}
+		if err != nil {
+			return fmt.Errorf("listing %s in namespace %q: %w", gvk.Kind, namespace, err)
+		}
+		for i := range list.Items {
+			content, _, _ := unstructured.NestedFieldNoCopy(list.Items[i].Object, "status")
+			if fields, ok := content.(map[string]any); ok {
+				call(instanceName(list.Items[i]), fields)
+			}
+		}
+		if page = list.GetContinue(); page == "" {
+			return nil
+		}
+	}
+}
+
+// ReportNoOperator writes to the status of custom resources that no operator runs for them. Those that are gone, or say so
+// already, are left as they are, and reported is called for the others. It does not stop at an error: it returns the first one with the
+// number of statuses that were not written.
+func (f *Finder) ReportNoOperator(ctx context.Context, items []unstructured.Unstructured, reported func(item *unstructured.Unstructured)) error {
+	var first error
+	failed := 0
+	for i := range items {
+		item := &items[i]
+		err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			err := f.reportNoOperator(ctx, item, reported)
+			if !apierrors.IsConflict(err) {
+				return err
+			}
+			if getErr := f.Reader.Get(ctx, client.ObjectKeyFromObject(item), item); getErr != nil {
+				return getErr
+			}
+			return err
+		})
+		if client.IgnoreNotFound(err) == nil {
+			continue
+		}
+		failed++
+		if first == nil {
+			first = fmt.Errorf("%s: %w", instanceName(*item), err)
+		}
+	}
+	if failed > 1 {
+		return fmt.Errorf("%w, and %d more", first, failed-1)
+	}
+	return first
+}
+
+// reportNoOperator writes as the gate does: other field managers own the fields that they write as authors.
+func (f *Finder) reportNoOperator(ctx context.Context, item *unstructured.Unstructured, reported func(*unstructured.Unstructured)) error {
+	before, _, _ := unstructured.NestedMap(item.Object, "status")
+	after := runstatus.NoOperator(before, runstatus.Resource{
+		Kind: item.GetKind(), Name: item.GetName(), Generation: item.GetGeneration(),
+		Authors: runstatus.AuthorsOf(item.GetManagedFields()), Now: time.Now(),
+	})
+	if runstatus.Equal(before, after) {
+		return nil
+	}
+	changed := item.DeepCopy()
+	changed.Object["status"] = after
+	patch := client.MergeFromWithOptions(item, client.MergeFromWithOptimisticLock{})
+	err := f.Client.Status().Patch(ctx, changed, patch, client.FieldOwner(runstatus.FieldManager))
+	if err == nil {
+		reported(changed)
+	}
+	return err
+}
+
 // Running returns the custom resources whose playbook is running, according to ansible-operator's Running condition.
 func Running(items []unstructured.Unstructured) []unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(items), func(item unstructured.Unstructured) bool {
@@ -200,14 +330,4 @@ func Describe(items []unstructured.Unstructured) string {
 
 func instanceName(item unstructured.Unstructured) string {
 	return fmt.Sprintf("%s %s/%s", item.GetKind(), item.GetNamespace(), item.GetName())
-}
-
-// StorageVersion returns the name of the storage version of a CRD.
-func StorageVersion(crd *apiextensionsv1.CustomResourceDefinition) string {
-	for _, version := range crd.Spec.Versions {
-		if version.Storage {
-			return version.Name
-		}
-	}
-	return ""
 }
