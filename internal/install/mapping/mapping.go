@@ -6,20 +6,31 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
 // AnnotationOwner is [render.AnnotationOwner].
 const AnnotationOwner = render.AnnotationOwner
+
+// AnnotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it.
+const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
+
+// IndexNamespace is the field by which the cache finds the SubOperatorConfigs that map a namespace, or have installed there.
+const IndexNamespace = "namespace"
 
 // Resolver resolves the mappings of SubOperatorConfigs. It reads each credential once, and is for one reconciliation. It is not safe
 // for concurrent use.
@@ -36,6 +47,9 @@ type Resolver struct {
 	// credentials that were read, by namespace and name: namespaces share them.
 	credentials map[types.NamespacedName]readSecret
 }
+
+// Selection has the namespaces that the manager may use. An empty one stands for all.
+type Selection []string
 
 // readSecret is the result of reading a Secret.
 type readSecret struct {
@@ -57,6 +71,170 @@ func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfi
 		}
 	}
 	return agreed, problems, nil
+}
+
+// usable returns nil if an operator can be installed in a namespace, else an error with a reason.
+func (r *Resolver) usable(ctx context.Context, from, namespace string) error {
+	if err := r.Selection.Check(namespace); err != nil {
+		return err
+	}
+	if err := Consent(ctx, r.Client, from, namespace); err != nil {
+		return err
+	}
+	terminating, err := instances.IsTerminating(ctx, r.Client, namespace)
+	if err == nil && terminating && namespace != from {
+		err = status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched, "spec.mapping: namespace %q is being deleted", namespace)
+	}
+	return err
+}
+
+// Check returns nil if the manager may use a namespace, else an error with a reason.
+func (s Selection) Check(namespace string) error {
+	if len(s) == 0 || slices.Contains(s, namespace) {
+		return nil
+	}
+	return status.Waiting(v2beta2.ReasonNamespaceNotSelected, intervals.Missing,
+		"the manager does not use namespace %q: an administrator can bind ClusterRole collection-operator-manager-namespace there, "+
+			"and add the namespace to the manager's flag --namespaces", namespace)
+}
+
+// Consent returns nil if SubOperatorConfigs in the namespace from may map namespace, else an error. The error has a reason
+// unless it is an API error.
+func Consent(ctx context.Context, reader client.Reader, from, namespace string) error {
+	if namespace == from {
+		return nil
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := reader.Get(ctx, types.NamespacedName{Name: namespace}, object)
+	if apierrors.IsNotFound(err) {
+		return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched, "spec.mapping: namespace %q does not exist", namespace)
+	}
+	if err != nil {
+		return fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	for allowed := range strings.SplitSeq(object.Annotations[AnnotationAllow], ",") {
+		if strings.TrimSpace(allowed) == from {
+			return nil
+		}
+	}
+	return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
+		"spec.mapping: namespace %q does not allow it: an owner of that namespace can add the annotation %s: %s", namespace, AnnotationAllow, from)
+}
+
+// WithoutConflicts returns the mappings whose namespace does not have the collection's operator from another
+// SubOperatorConfig, and an error with a reason for each other one. The oldest SubOperatorConfig has precedence, once the
+// current one has uninstalled.
+func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, id model.ID, mappings []v2beta2.NamespaceMapping) (
+	free []v2beta2.NamespaceMapping, problems []error, err error) {
+	for _, m := range mappings {
+		conflict := r.conflict(ctx, soc, id, m.Namespace)
+		switch {
+		case conflict == nil:
+			free = append(free, m)
+		case status.Is(conflict):
+			problems = append(problems, conflict)
+		default:
+			return nil, nil, conflict
+		}
+	}
+	return free, problems, nil
+}
+
+func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, id model.ID, namespace string) error {
+	rivals, restored, err := r.rivals(ctx, id, namespace)
+	if err != nil {
+		return err
+	}
+	for i := range rivals {
+		other := &rivals[i]
+		if other.UID == soc.UID {
+			continue
+		}
+		isFirst := other.DeletionTimestamp == nil && precedes(other, soc, restored) && Maps(other, namespace)
+		if isFirst {
+			err := Consent(ctx, r.Client, other.Namespace, namespace)
+			if err != nil && !status.Is(err) {
+				return err
+			}
+			isFirst = err == nil
+		}
+		if isFirst || InstalledIn(other, namespace) && !InstalledIn(soc, namespace) {
+			return status.Waiting(v2beta2.ReasonMappingConflict, intervals.Missing,
+				"spec.mapping: namespace %q already has this collection's operator, from SubOperatorConfig %q in namespace %q", namespace, other.Name, other.Namespace)
+		}
+	}
+	return nil
+}
+
+// rivals returns the SubOperatorConfigs of a collection that map a namespace or have installed there, and which of them was restored
+// from a backup together with its operator. Of those whose collection is not known yet, it is the only rival.
+func (r *Resolver) rivals(ctx context.Context, id model.ID, namespace string) (rivals []v2beta2.SubOperatorConfig, restored client.ObjectKey, err error) {
+	list := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, list, client.MatchingFields{IndexNamespace: namespace}); err != nil {
+		return nil, restored, fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	}
+	var unknown []v2beta2.SubOperatorConfig
+	for i := range list.Items {
+		switch has, err := CollectionOf(ctx, r.Client, &list.Items[i]); {
+		case err != nil:
+			return nil, restored, err
+		case has == id:
+			rivals = append(rivals, list.Items[i])
+		case has == model.ID{}:
+			unknown = append(unknown, list.Items[i])
+		}
+	}
+	restored, err = r.restoredOwner(ctx, id, namespace, slices.Concat(rivals, unknown))
+	for _, other := range unknown {
+		if client.ObjectKeyFromObject(&other) == restored {
+			rivals = append(rivals, other)
+		}
+	}
+	return rivals, restored, err
+}
+
+// restoredOwner returns the SubOperatorConfig whose operator was restored from a backup together with it: creation times of
+// SubOperatorConfigs say nothing then. It is empty if there is none, or only one SubOperatorConfig.
+func (r *Resolver) restoredOwner(ctx context.Context, id model.ID, namespace string, all []v2beta2.SubOperatorConfig) (owner client.ObjectKey, err error) {
+	if len(all) < 2 {
+		return owner, nil
+	}
+	account := &metav1.PartialObjectMetadata{}
+	account.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceAccount"))
+	err = r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: id.OperatorName()}, account)
+	if err != nil {
+		return owner, client.IgnoreNotFound(err)
+	}
+	owner.Namespace, owner.Name, _ = strings.Cut(account.Annotations[AnnotationOwner], "/")
+	if !wasRestored(account, owner, namespace, all) {
+		return client.ObjectKey{}, nil
+	}
+	return owner, nil
+}
+
+// wasRestored reports whether an operator's ServiceAccount was restored with its owner: no status says that anything is installed, or
+// it was created before the owner that has installed it. In the same second it may be one that its owner has just created.
+func wasRestored(account client.Object, owner client.ObjectKey, namespace string, all []v2beta2.SubOperatorConfig) bool {
+	created := account.GetCreationTimestamp()
+	for i := range all {
+		soc := &all[i]
+		if InstalledIn(soc, namespace) && (client.ObjectKeyFromObject(soc) != owner || !created.Before(&soc.CreationTimestamp)) {
+			return false
+		}
+	}
+	return true
+}
+
+// precedes reports whether a has precedence over b: the restored owner, or else the older one.
+func precedes(a, b *v2beta2.SubOperatorConfig, restored client.ObjectKey) bool {
+	switch restored {
+	case client.ObjectKeyFromObject(a):
+		return true
+	case client.ObjectKeyFromObject(b):
+		return false
+	}
+	return Older(a, b)
 }
 
 // CollectionOf returns the collection that a SubOperatorConfig installs or will install, by its status, or else by that of its
@@ -92,4 +270,9 @@ func Older(a, b client.Object) bool {
 		return at.Before(&bt)
 	}
 	return a.GetUID() < b.GetUID()
+}
+
+// InstalledIn reports whether a SubOperatorConfig has an operator in a namespace, including one that is being removed.
+func InstalledIn(soc *v2beta2.SubOperatorConfig, namespace string) bool {
+	return slices.ContainsFunc(soc.Status.Installations, func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
 }
