@@ -60,7 +60,6 @@ var tangled = []string{
 	"internal/controller/subscription",
 	"internal/controller/zosendpoint",
 	"internal/install",
-	"internal/install/olm",
 	"internal/run/endpoint",
 	"internal/run/gate",
 	"internal/run/podlock",

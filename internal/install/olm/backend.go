@@ -220,11 +220,3 @@ func IsMadeFor(soc client.Object) bool {
 	_, _, ok := MadeFor(soc)
 	return ok
 }
-
-// Offers reports whether a Subscription refers to the manager's catalog.
-func (c *Cluster) Offers(subscription *operatorsv1alpha1.Subscription) bool {
-	spec := subscription.Spec
-	return spec != nil && c.Available() && c.CatalogSource() == types.NamespacedName{
-		Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource,
-	}
-}

@@ -121,6 +121,14 @@ func (c *Cluster) CatalogSource() types.NamespacedName {
 	return *c.found.Load()
 }
 
+// Offers reports whether a Subscription refers to the manager's catalog.
+func (c *Cluster) Offers(subscription *operatorsv1alpha1.Subscription) bool {
+	spec := subscription.Spec
+	return spec != nil && c.Available() && c.CatalogSource() == types.NamespacedName{
+		Namespace: spec.CatalogSourceNamespace, Name: spec.CatalogSource,
+	}
+}
+
 // OnAvailable registers a function to call when OLM is found, with a context that ends with the manager. It may start
 // watches and trigger reconciles. The call is repeated every [intervals.OLM] until it succeeds. Functions must be registered
 // before the manager starts.
@@ -246,4 +254,24 @@ func (c *Cluster) catalogNamespace(ctx context.Context) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("no global catalog namespace exists (%s): set --catalog-namespace", strings.Join(catalogNamespaces, ", "))
+}
+
+// KeepSubscription transforms Subscriptions for the cache: of Subscriptions to other catalogs, it keeps only the identity.
+func KeepSubscription(object any) (any, error) {
+	subscription, ok := object.(*operatorsv1alpha1.Subscription)
+	if !ok {
+		return object, nil // A metadata-only watch.
+	}
+	subscription.ManagedFields = nil
+	if subscription.Spec != nil && subscription.Spec.CatalogSource == CatalogSourceName {
+		return subscription, nil
+	}
+	return &operatorsv1alpha1.Subscription{TypeMeta: subscription.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Namespace: subscription.Namespace, Name: subscription.Name, UID: subscription.UID, ResourceVersion: subscription.ResourceVersion,
+	}}, nil
+}
+
+// KeptWhole reports whether [KeepSubscription] kept the spec of a Subscription.
+func KeptWhole(object client.Object) bool {
+	return object.(*operatorsv1alpha1.Subscription).Spec != nil
 }

@@ -9,6 +9,7 @@ import (
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
@@ -47,8 +48,6 @@ func (s *state) progress(c *model.Collection) error {
 	}
 	return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "waiting for OLM to install %s%s", c.CSVName(), s.planMessage())
 }
-
-func (s *state) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
 
 // planProblem returns a problem of the InstallPlan that a user must resolve, or nil.
 func (s *state) planProblem() error {
@@ -233,41 +232,46 @@ func (s *state) contentWarnings(c *model.Collection, digest, image string) []str
 	return warnings
 }
 
-// runtimeImageOf returns the image of the operator container in a ClusterServiceVersion, or "".
-func runtimeImageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
-	if container := operatorContainerOf(csv); container != nil {
-		return container.Image
-	}
-	return ""
-}
-
-// catalogHash returns the hash of the configuration that the pods of a ClusterServiceVersion have without a Subscription, or "".
-func catalogHash(csv *operatorsv1alpha1.ClusterServiceVersion) string {
-	if csv == nil {
-		return ""
-	}
-	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		if hash := deployment.Spec.Template.Annotations[render.CatalogHashAnnotation]; hash != "" {
-			return hash
+// configWarnings warns if a user-managed Subscription does not have what runtime sets for the pods: only its user changes it.
+func (s *state) configWarnings(wanted *operatorsv1alpha1.SubscriptionConfig) []string {
+	live := cmp.Or(s.subscription.Spec.Config, &operatorsv1alpha1.SubscriptionConfig{})
+	var missing []string
+	for _, field := range []struct {
+		name    string
+		carried bool
+	}{
+		{"affinity", wanted.Affinity == nil || equality.Semantic.DeepEqual(live.Affinity, wanted.Affinity)},
+		{"env", carriesAll(live.Env, wanted.Env)},
+		{"envFrom", carriesAll(live.EnvFrom, wanted.EnvFrom)},
+		{"nodeSelector", carriesKeys(live.NodeSelector, wanted.NodeSelector)},
+		{"podAnnotations", carriesKeys(live.Annotations, wanted.Annotations)},
+		{"resources", wanted.Resources == nil || equality.Semantic.DeepEqual(live.Resources, wanted.Resources)},
+		{"tolerations", carriesAll(live.Tolerations, wanted.Tolerations)},
+		{"volumeMounts", carriesAll(live.VolumeMounts, wanted.VolumeMounts)},
+		{"volumes", carriesAll(live.Volumes, wanted.Volumes)},
+	} {
+		if !field.carried {
+			missing = append(missing, "runtime."+field.name)
 		}
 	}
-	return ""
+	if len(missing) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Subscription %q is user-managed, and its pods do not have %s: set it in spec.config of the Subscription", s.name(), strings.Join(missing, ", "))}
 }
 
-// withoutGate reports whether the pods of a ClusterServiceVersion do not know runs.json.
-func withoutGate(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
-	container := operatorContainerOf(csv)
-	return container != nil && !render.HasGate(container)
+func carriesAll[T any](live, wanted []T) bool {
+	return !slices.ContainsFunc(wanted, func(w T) bool {
+		return !slices.ContainsFunc(live, func(l T) bool { return equality.Semantic.DeepEqual(l, w) })
+	})
 }
 
-// operatorContainerOf returns the operator container in a ClusterServiceVersion, or nil.
-func operatorContainerOf(csv *operatorsv1alpha1.ClusterServiceVersion) *corev1.Container {
-	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
-		for i, container := range deployment.Spec.Template.Spec.Containers {
-			if container.Name == render.OperatorContainer {
-				return &deployment.Spec.Template.Spec.Containers[i]
-			}
+// carriesKeys ignores the annotation that the manager sets itself.
+func carriesKeys(live, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if key != render.RuntimeHashAnnotation && live[key] != value {
+			return false
 		}
 	}
-	return nil
+	return true
 }

@@ -57,6 +57,8 @@ func (s *state) csv(name string) *operatorsv1alpha1.ClusterServiceVersion {
 	return nil
 }
 
+func (s *state) name() string { return s.subscription.Namespace + "/" + s.subscription.Name }
+
 // ready reports whether the runtime may get the configuration of a version. The pods of another version's
 // ClusterServiceVersion, or of one that an earlier manager created, keep theirs until OLM replaces it, which may require
 // approval. While the new ClusterServiceVersion is pending, the old pods may have to start again.
@@ -159,6 +161,45 @@ func (s *state) wantedAnnotation(name, hash string) string {
 		return ""
 	}
 	return hash
+}
+
+// runtimeImageOf returns the image of the operator container in a ClusterServiceVersion, or "".
+func runtimeImageOf(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	if container := operatorContainerOf(csv); container != nil {
+		return container.Image
+	}
+	return ""
+}
+
+// catalogHash returns the hash of the configuration that the pods of a ClusterServiceVersion have without a Subscription, or "".
+func catalogHash(csv *operatorsv1alpha1.ClusterServiceVersion) string {
+	if csv == nil {
+		return ""
+	}
+	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		if hash := deployment.Spec.Template.Annotations[render.CatalogHashAnnotation]; hash != "" {
+			return hash
+		}
+	}
+	return ""
+}
+
+// withoutGate reports whether the pods of a ClusterServiceVersion do not know runs.json.
+func withoutGate(csv *operatorsv1alpha1.ClusterServiceVersion) bool {
+	container := operatorContainerOf(csv)
+	return container != nil && !render.HasGate(container)
+}
+
+// operatorContainerOf returns the operator container in a ClusterServiceVersion, or nil.
+func operatorContainerOf(csv *operatorsv1alpha1.ClusterServiceVersion) *corev1.Container {
+	for _, deployment := range csv.Spec.InstallStrategy.StrategySpec.DeploymentSpecs {
+		for i, container := range deployment.Spec.Template.Spec.Containers {
+			if container.Name == render.OperatorContainer {
+				return &deployment.Spec.Template.Spec.Containers[i]
+			}
+		}
+	}
+	return nil
 }
 
 // list reads live objects of OLM. If the cluster does not have their kind, the list is empty.

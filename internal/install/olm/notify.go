@@ -6,8 +6,12 @@ import (
 
 	"github.com/Masterminds/semver/v3"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -147,4 +151,92 @@ func importRefusal(oc *v2beta2.OperatorCollection) *status.Error {
 		return nil
 	}
 	return &status.Error{Reason: imported.Reason, Err: fmt.Errorf("OperatorCollection %q: %s", oc.Name, imported.Message)}
+}
+
+// ConditionVariable is the environment variable with which OLM tells an operator the name of its OperatorCondition. That is in the
+// namespace of the operator, which may get and patch it.
+const ConditionVariable = "OPERATOR_CONDITION_NAME"
+
+// SetCondition updates a condition in an OperatorCondition, which OLM creates for each ClusterServiceVersion, unless it is as wanted. OLM
+// copies the condition from spec to status before it reads it, and an outdated copy also blocks an upgrade. Administrators can override
+// the condition in spec.overrides. The OperatorCondition is read with reader. It is an error if it does not exist.
+func SetCondition(ctx context.Context, reader client.Reader, writer client.Writer, key client.ObjectKey, wanted metav1.Condition) error {
+	condition := &operatorsv2.OperatorCondition{}
+	if err := reader.Get(ctx, key, condition); err != nil {
+		return fmt.Errorf("reading OperatorCondition %q: %w", key, err)
+	}
+	is := meta.FindStatusCondition(condition.Spec.Conditions, wanted.Type)
+	if is != nil && is.Status == wanted.Status && is.Reason == wanted.Reason && is.Message == wanted.Message {
+		return nil
+	}
+	before := condition.DeepCopy()
+	meta.SetStatusCondition(&condition.Spec.Conditions, wanted)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := writer.Patch(ctx, condition, patch, client.FieldOwner(apply.FieldOwner)); err != nil {
+		return fmt.Errorf("writing OperatorCondition %q: %w", key, err)
+	}
+	return nil
+}
+
+// Upgradeable returns the condition of an operator that OLM may replace.
+func Upgradeable(format string, args ...any) metav1.Condition {
+	return upgradeable(metav1.ConditionTrue, v2beta2.ReasonSucceeded, format, args...)
+}
+
+// NotUpgradeable returns the condition of an operator that OLM must not replace.
+func NotUpgradeable(reason, format string, args ...any) metav1.Condition {
+	return upgradeable(metav1.ConditionFalse, reason, format, args...)
+}
+
+func upgradeable(is metav1.ConditionStatus, reason, format string, args ...any) metav1.Condition {
+	return metav1.Condition{Type: operatorsv2.Upgradeable, Status: is, Reason: reason, Message: status.Message(fmt.Sprintf(format, args...))}
+}
+
+// maxAsked is how many ClusterServiceVersions are remembered for which OLM was asked to install again.
+const maxAsked = 1000
+
+// reinstall asks OLM to apply the config of the Subscription, as OLM does by itself when pods are still not ready after five minutes.
+// Until then, OLM compares the Deployment with the config only once it is available: pods that cannot start would not get a
+// corrected configuration. It asks once for each configuration. Without the permission, nothing happens.
+func (b *Backend) reinstall(ctx context.Context, i *install.Installation, plan *install.Plan) error {
+	csv := b.csv(i.Collection.CSVName())
+	if !b.needsReinstall(csv, plan.RuntimeHash) || b.cluster.hasAsked(csv.UID, plan.RuntimeHash) {
+		return nil
+	}
+	before := csv.DeepCopy()
+	now := metav1.Now()
+	csv.SetPhase(operatorsv1alpha1.CSVPhasePending, operatorsv1alpha1.CSVReasonNeedsReinstall, "the config of the Subscription has changed", &now)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	switch err := b.cluster.Client.Status().Patch(ctx, csv, patch, client.FieldOwner(apply.FieldOwner)); {
+	case err == nil, apierrors.IsForbidden(err):
+		b.cluster.reinstalls().Add(csv.UID, plan.RuntimeHash)
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err): // The change of the ClusterServiceVersion brings the next look.
+	default:
+		return fmt.Errorf("writing the status of ClusterServiceVersion %q: %w", client.ObjectKeyFromObject(csv), err)
+	}
+	return nil
+}
+
+// needsReinstall reports whether OLM waits for pods whose configuration is not the planned one, which the Subscription has already.
+func (b *Backend) needsReinstall(csv *operatorsv1alpha1.ClusterServiceVersion, hash string) bool {
+	if csv == nil || b.deployment == nil || b.installedCSV() != csv.Name || b.annotation() != b.wantedAnnotation(csv.Name, hash) {
+		return false
+	}
+	return csv.Status.Phase == operatorsv1alpha1.CSVPhaseInstalling && render.RuntimeHash(b.deployment.Spec.Template.Annotations) != hash
+}
+
+// hasAsked reports whether OLM was asked last to install a ClusterServiceVersion again for this configuration.
+func (c *Cluster) hasAsked(csv types.UID, hash string) bool {
+	before, _ := c.reinstalls().Get(csv)
+	return before == hash
+}
+
+// reinstalls has the hash of the configuration for which OLM was asked last to install a ClusterServiceVersion again, by its UID.
+func (c *Cluster) reinstalls() *lru.Cache {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil {
+		c.asked = lru.New(maxAsked)
+	}
+	return c.asked
 }
