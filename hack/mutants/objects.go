@@ -113,69 +113,67 @@ var ofObjects = []mutation{
 		"false",
 	},
 	{
-		"an installation is ready before its Deployment is available", "(*Installer).evaluate",
+		"an installation is ready before its Deployment is available", "(*observer).evaluate",
 		"if Available(deployment) {",
 		"if true {",
 	},
 	{
-		"an installation becomes ready by what the cache says", "(*Installer).observe",
-		"if !wasReady || ",
-		"if _ = wasReady; false && ",
+		"an installation becomes ready by what the cache says", "(*observer).observe",
+		"wasReady && confirmed == DeploymentState(deployment) {",
+		"confirmed == confirmed || wasReady {",
 	},
 	{
-		"an operator is removed while its playbooks run", "(*Installer).uninstall",
-		"if err := r.awaitRuns(ctx, soc, namespace, since); err != nil {",
-		`if err := r.awaitRuns(ctx, soc, namespace, since); false {
+		"an operator is removed while its playbooks run", "(*installed).uninstall",
+		"if err := i.awaitRuns(ctx, since); err != nil {",
+		`if err := i.awaitRuns(ctx, since); false {
 		_ = err`,
 	},
 	{
-		"an operator that the other method installed is removed while its playbooks run", "(*Installer).uninstallFormer",
-		"if err := r.awaitRuns(ctx, s.Owner, s.Namespace, since); err != nil {",
-		`if err := r.awaitRuns(ctx, s.Owner, s.Namespace, since); false {
+		"an operator that the other method installed is removed while its playbooks run", "(*installed).uninstallFormer",
+		"if err := i.awaitRuns(ctx, since); err != nil {",
+		`if err := i.awaitRuns(ctx, since); false {
 		_ = err`,
 	},
 	{
-		"permissions that nobody has granted are given", "(*Installer).reconcile",
+		"permissions that nobody has granted are given", "(*Installer).Reconcile",
 		"r.checkPermissions, ",
 		"",
 	},
 	{
-		"a namespace that does not allow the pod is tried", "(*Installer).reconcile",
-		"r.render, r.checkEnvironment",
+		"a namespace that does not allow the pod is tried", "(*Installer).Reconcile",
+		"r.render, of(checkEnvironment)",
 		"r.render",
 	},
 	{
-		"an operator gets Secrets that nobody lets operators use", "(*Installer).reconcile",
-		`	concurrently(ctx, scopes, r.checkReferences)
+		"an operator gets Secrets that nobody lets operators use", "(*Installer).Reconcile",
+		`		concurrently(ctx, scopes, r.checkReferences)
 `,
 		"",
 	},
 	{
-		"objects of the version before stay", "(*Installer).reconcile",
+		"objects of the version before stay", "(*Installer).Reconcile",
 		"r.prune, ",
 		"",
 	},
 	{
-		"resources whose playbook for deletion is gone never go", "(*Installer).reconcile",
+		"resources whose playbook for deletion is gone never go", "(*Installer).Reconcile",
 		"r.observe, r.releaseFinalizers",
 		"r.observe",
 	},
 	{
-		"the installation by the other method stays", "(*Installer).reconcile",
+		"the installation by the other method stays", "(*Installer).Reconcile",
 		", r.uninstallFormer",
 		"",
 	},
 	{
-		"objects are applied before the inventory lists them", "(*Installer).reconcile",
-		`	r.record(ctx, scopes, all)
+		"objects are applied before the inventory lists them", "(*Installer).Reconcile",
+		`		r.record(ctx, scopes, len(batch) == len(all))
 `,
-		`	if all {
-		for _, s := range scopes {
+		`		for _, s := range scopes {
 			if s.err == nil {
 				s.result.Status = s.recorded()
 			}
 		}
-	}
 `,
 	},
 	{
@@ -196,9 +194,9 @@ var ofObjects = []mutation{
 		`owner.Namespace != ""`,
 	},
 	{
-		"playbooks start while an operator is removed", "(*Installer).uninstallFormer",
-		"if err := r.preventRuns(ctx, s.Owner, s.Namespace, since); err != nil {",
-		`if err := r.preventRuns(ctx, s.Owner, s.Namespace, since); false {
+		"playbooks start while an operator is removed", "(*installed).uninstallFormer",
+		"if err := i.preventRuns(ctx, since); err != nil {",
+		`if err := i.preventRuns(ctx, since); false {
 		_ = err`,
 	},
 	{

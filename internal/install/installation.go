@@ -4,19 +4,21 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -143,6 +145,25 @@ func RecordedCollection(soc *v2beta2.SubOperatorConfig) model.ID {
 	return render.IDOf(soc.Labels)
 }
 
+// WithInstallation returns the list, sorted by namespace, with one entry added or replaced.
+func WithInstallation(list []v2beta2.InstallationStatus, entry v2beta2.InstallationStatus) []v2beta2.InstallationStatus {
+	list = append(WithoutInstallation(list, entry.Namespace), entry)
+	slices.SortFunc(list, func(a, b v2beta2.InstallationStatus) int { return strings.Compare(a.Namespace, b.Namespace) })
+	return list
+}
+
+// WithoutInstallation returns the list without the entry of a namespace.
+func WithoutInstallation(list []v2beta2.InstallationStatus, namespace string) []v2beta2.InstallationStatus {
+	return slices.DeleteFunc(slices.Clone(list), func(i v2beta2.InstallationStatus) bool { return i.Namespace == namespace })
+}
+
+func saveStatus(ctx context.Context, c client.Client, soc, before *v2beta2.SubOperatorConfig) error {
+	if err := status.Patch(ctx, c, soc, before); err != nil {
+		return fmt.Errorf("recording what is installed: %w", err)
+	}
+	return nil
+}
+
 // Contains reports whether an object is in the inventory of a SubOperatorConfig.
 func Contains(soc *v2beta2.SubOperatorConfig, kind schema.GroupKind, object client.ObjectKey) bool {
 	return slices.ContainsFunc(soc.Status.Inventory, func(ref v2beta2.ObjectReference) bool {
@@ -164,6 +185,26 @@ func Namespaces(soc *v2beta2.SubOperatorConfig) []string {
 	return slices.Compact(namespaces)
 }
 
+// OperatorsOf returns the ServiceAccounts of the operators that a SubOperatorConfig has installed, whatever installed them.
+func OperatorsOf(soc *v2beta2.SubOperatorConfig) []rbacv1.Subject {
+	id := RecordedCollection(soc)
+	if id.Name == "" {
+		return nil
+	}
+	var operators []rbacv1.Subject
+	for _, installation := range soc.Status.Installations {
+		operators = append(operators, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: installation.Namespace, Name: id.OperatorName()})
+	}
+	return operators
+}
+
+// OperatorsChanged reports whether a SubOperatorConfig has installed or removed an operator.
+func OperatorsChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*v2beta2.SubOperatorConfig)
+	after, isOther := e.ObjectNew.(*v2beta2.SubOperatorConfig)
+	return isOne && isOther && !slices.Equal(OperatorsOf(before), OperatorsOf(after))
+}
+
 // parts returns the inventory of the installation in a namespace.
 func parts(soc *v2beta2.SubOperatorConfig, namespace string) []v2beta2.ObjectReference {
 	var found []v2beta2.ObjectReference
@@ -183,13 +224,27 @@ func namespaceOf(ref v2beta2.ObjectReference) string {
 	return render.ClusterRoleNamespace(ref.Name)
 }
 
-// AnnotationOwner is [mapping.AnnotationOwner].
-const AnnotationOwner = mapping.AnnotationOwner
+// AnnotationOwner is [render.AnnotationOwner].
+const AnnotationOwner = render.AnnotationOwner
 
 // OwnerOf returns the SubOperatorConfig that an object names. Anybody can write the annotation: only its inventory confirms it.
 func OwnerOf(object client.Object) (key client.ObjectKey, ok bool) {
 	key.Namespace, key.Name, ok = strings.Cut(object.GetAnnotations()[AnnotationOwner], "/")
 	return key, ok
+}
+
+// setOwner marks an object as created for a SubOperatorConfig, without an owner reference: the garbage collector follows those before
+// finalizers have run. Objects that installations share have no owner.
+func setOwner(soc *v2beta2.SubOperatorConfig, object client.Object) {
+	if IsSharedGroup(object) {
+		return
+	}
+	annotations := object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationOwner] = soc.Namespace + "/" + soc.Name
+	object.SetAnnotations(annotations)
 }
 
 // OwnedBy accepts objects that were created for a SubOperatorConfig, the OperatorGroup that all installations share, and what a
@@ -207,4 +262,14 @@ func OwnedBy(soc *v2beta2.SubOperatorConfig) apply.Ours {
 // IsSharedGroup reports whether an object is the OperatorGroup that all installations in a namespace share.
 func IsSharedGroup(object client.Object) bool {
 	return object.GetName() == render.OperatorGroupName && object.GetLabels()[render.LabelManagedBy] == render.ManagedBy
+}
+
+// annotationLeft marks a Secret of an installation that was removed because another collection replaces its own. It has nothing but
+// what must not change, for the next installation of a SubOperatorConfig in the same namespace.
+const annotationLeft = "zoscb.ibm.com/left-for-replacement"
+
+// isLeftTo reports whether a replaced installation has left an object to those of the namespace of a SubOperatorConfig.
+func isLeftTo(soc *v2beta2.SubOperatorConfig, live client.Object) bool {
+	owner, ok := OwnerOf(live)
+	return ok && live.GetAnnotations()[annotationLeft] != "" && owner.Namespace == soc.Namespace && render.IDOf(live.GetLabels()) != model.ID{}
 }

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
@@ -135,5 +137,64 @@ func TestAFailureIsReported(t *testing.T) {
 	result.fail(errors.New("x"))
 	if result.Status != nil {
 		t.Error("nothing is installed, and something is reported")
+	}
+}
+
+func labelled(labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Labels: labels}}
+}
+
+func ours(domain, name string) map[string]string {
+	return map[string]string{"managed-by": "ibm-zos-cloud-broker", "operator-domain": domain, "operator-name": name}
+}
+
+func TestOwnedBy(t *testing.T) {
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "soc"}}
+	for name, test := range map[string]struct {
+		labels map[string]string
+		owner  string
+		want   bool
+	}{
+		"made for it":            {ours("a", "b"), "ns/soc", true},
+		"made for another":       {ours("a", "b"), "ns/other", false},
+		"made in another place":  {ours("a", "b"), "other/soc", false},
+		"labelled by a stranger": {ours("a", "b"), "", false},
+		"without our labels":     {nil, "ns/soc", false},
+	} {
+		object := labelled(test.labels)
+		object.Annotations = map[string]string{AnnotationOwner: test.owner}
+		if got := OwnedBy(soc)(object); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestWhatReplacedInstallationsLeave(t *testing.T) {
+	soc := &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "zos", Name: "soc"}}
+	ours := render.IdentityLabels(model.ID{Domain: "acme", Name: "things"})
+	for name, test := range map[string]struct {
+		labels      map[string]string
+		annotations map[string]string
+		owned, left bool
+	}{
+		"its own":                            {ours, map[string]string{AnnotationOwner: "zos/soc"}, true, false},
+		"its own, without our labels":        {nil, map[string]string{AnnotationOwner: "zos/soc"}, false, false},
+		"of another one":                     {ours, map[string]string{AnnotationOwner: "zos/other"}, false, false},
+		"of nobody":                          {ours, nil, false, false},
+		"left by another one":                {ours, map[string]string{AnnotationOwner: "zos/other", annotationLeft: "true"}, true, true},
+		"left by itself":                     {ours, map[string]string{AnnotationOwner: "zos/soc", annotationLeft: "true"}, true, true},
+		"left by one of another namespace":   {ours, map[string]string{AnnotationOwner: "others/soc", annotationLeft: "true"}, false, false},
+		"left by nobody":                     {ours, map[string]string{annotationLeft: "true"}, false, false},
+		"left, but not by one of our labels": {nil, map[string]string{AnnotationOwner: "zos/other", annotationLeft: "true"}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "app", Name: "s", Labels: test.labels, Annotations: test.annotations}}
+			if got := OwnedBy(soc)(live); got != test.owned {
+				t.Errorf("owned: %t", got)
+			}
+			if got := isLeftTo(soc, live); got != test.left {
+				t.Errorf("left: %t", got)
+			}
+		})
 	}
 }

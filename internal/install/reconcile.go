@@ -5,75 +5,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/install/grants"
+	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/environment"
-	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
-
-// Installer installs and uninstalls collections.
-type Installer struct {
-	// Client reads through the cache, and writes.
-	Client client.Client
-	// Reader reads live objects.
-	Reader client.Reader
-	// Cache has the objects that installations consist of, and their pods, as far as the manager watches them.
-	Cache client.Reader
-	// Memory has what was seen of installations.
-	Memory *Memory
-	// PredictStatus describes, in the status of the SubOperatorConfig, the results that all its installations are expected to have. Nil means
-	// that it is described afterwards only.
-	PredictStatus func([]Result)
-	// Recorder records events.
-	Recorder events.EventRecorder
-	// Grants decide which permissions operators may have.
-	Grants *grants.Source
-	// Settings apply to all installations.
-	Settings render.Settings
-	// KeepTrusted is true if Settings.TrustedAuthorities are not known: operators keep those that they have.
-	KeepTrusted bool
-	// OLM removes the objects that OLM created for a Subscription of an installation.
-	OLM Remover
-}
-
-// scope is shared by the steps of one reconciliation.
-type scope struct {
-	*Installation
-	// options are the input of render.
-	options render.InstallationOptions
-	// trusted are the authorities, in PEM, that the operator has and keeps.
-	trusted string
-	// endpoints is the Secret with the endpoints.
-	endpoints client.Object
-	// created is true if the Secret existed before this reconciliation, and was created for the same owner.
-	created bool
-	// unkept is why it is not known which Secrets living resources name, or nil. Until it is, the pods stay as they are.
-	unkept error
-	// current is true once the Secret was applied as planned.
-	current bool
-	plan    *Plan
-	// left is what a replaced installation has left to this one.
-	left []v2beta2.ObjectReference
-	// written counts the objects that were written.
-	written int
-	// before is the status entry before this reconciliation, or nil.
-	before *v2beta2.InstallationStatus
-	// pruning is what the removal of obsolete objects waits for, or nil. It does not affect the operator.
-	pruning error
-	// err is the error of the step that failed, or nil.
-	err    error
-	result Result
-}
 
 // batchSize is the number of installations of a SubOperatorConfig that are recorded in one write of its status. Their objects are in memory
 // at the same time.
@@ -83,44 +29,66 @@ const batchSize = 50
 const parallelWrites = 8
 
 // Reconcile applies installations of one SubOperatorConfig, and returns their results in the same order. A problem of one does not affect
-// the others.
+// the others. Endpoints and keys are updated first: a problem such as a withdrawn grant must not keep a replaced key in use.
 func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result {
 	results := make([]Result, 0, len(all))
 	for batch := range slices.Chunk(all, batchSize) {
-		scopes := make([]*scope, 0, len(batch))
-		for _, i := range batch {
-			scopes = append(scopes, &scope{
-				Installation: i, before: Recorded(i.Owner, i.Namespace),
-				result: Result{Namespace: i.Namespace, Status: Recorded(i.Owner, i.Namespace)},
-			})
-		}
-		r.reconcile(ctx, scopes, len(batch) == len(all))
+		scopes := newScopes(batch)
+		sequentially(ctx, scopes, r.renderEndpoints)
+		concurrently(ctx, scopes, r.updateEndpoints)
+		concurrently(ctx, scopes, r.keepTrusted)
+		sequentially(ctx, scopes, r.render, of(checkEnvironment))
+		concurrently(ctx, scopes, r.checkReferences)
+		sequentially(ctx, scopes, r.checkPermissions, of(r.objects().checkReplaced), r.uninstallFormer)
+		r.record(ctx, scopes, len(batch) == len(all))
+		concurrently(ctx, scopes, r.apply)
+		sequentially(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
 		for _, s := range scopes {
-			results = append(results, s.result)
+			results = append(results, s.finish(ctx))
 		}
 	}
 	return results
 }
 
-// reconcile updates endpoints and keys first: a problem such as a withdrawn grant must not keep a replaced key in use. All is true if the
-// SubOperatorConfig has no other installations.
-func (r *Installer) reconcile(ctx context.Context, scopes []*scope, all bool) {
-	sequentially(ctx, scopes, r.renderEndpoints)
-	concurrently(ctx, scopes, r.updateEndpoints)
-	concurrently(ctx, scopes, r.keepTrusted)
-	sequentially(ctx, scopes, r.render, r.checkEnvironment)
-	concurrently(ctx, scopes, r.checkReferences)
-	sequentially(ctx, scopes, r.checkPermissions, r.checkReplaced, r.uninstallFormer)
-	r.record(ctx, scopes, all)
-	concurrently(ctx, scopes, r.apply)
-	sequentially(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
-	for _, s := range scopes {
-		r.finish(ctx, s)
+// scope is one installation on its way through the steps of a reconciliation.
+type scope struct {
+	*Installation
+	// before is the status entry before this reconciliation, or nil.
+	before *v2beta2.InstallationStatus
+	// endpoints is set by renderEndpoints.
+	endpoints endpointsSecret
+	// trusted are the authorities, in PEM, that the operator has and keeps. It is set by keepTrusted.
+	trusted string
+	// options are what plan is rendered from. Both are set by render.
+	options render.InstallationOptions
+	plan    *Plan
+	// written counts the objects that were written.
+	written int
+	// pruning is what the removal of obsolete objects waits for, or nil. It does not affect the operator.
+	pruning error
+	// err is the error of the step that failed, or nil.
+	err    error
+	result Result
+}
+
+func newScopes(batch []*Installation) []*scope {
+	scopes := make([]*scope, 0, len(batch))
+	for _, i := range batch {
+		scopes = append(scopes, &scope{
+			Installation: i, before: Recorded(i.Owner, i.Namespace),
+			result: Result{Namespace: i.Namespace, Status: Recorded(i.Owner, i.Namespace)},
+		})
 	}
+	return scopes
 }
 
 // step is a step of an installation, which ends with the first error.
 type step func(context.Context, *scope) error
+
+// of makes a step of a check that needs nothing of the steps before it.
+func of(check func(context.Context, *Installation) error) step {
+	return func(ctx context.Context, s *scope) error { return check(ctx, s.Installation) }
+}
 
 // sequentially runs steps of one installation after another: they may change the status of their SubOperatorConfig.
 func sequentially(ctx context.Context, scopes []*scope, steps ...step) {
@@ -148,67 +116,24 @@ func concurrently(ctx context.Context, scopes []*scope, do step) {
 	_ = group.Wait() // Each installation has its own error.
 }
 
-// finish completes the result of an installation.
-func (r *Installer) finish(ctx context.Context, s *scope) {
-	err := s.err
-	if s.Backend != nil {
-		applied := s.plan
-		if !s.result.Applied {
-			applied = nil
-		}
-		if notifyErr := s.Backend.Notify(ctx, s.Installation, applied, err); notifyErr != nil {
-			err = status.Join(notifyErr, err)
-		}
-	}
-	if err != nil {
-		s.result.fail(err)
-	}
-	s.result.hold(s.Held)
-	s.result.Err = status.Join(s.result.Err, s.pruning)
+func (r *Installer) renderEndpoints(ctx context.Context, s *scope) (err error) {
+	s.endpoints, err = secrets{r.objects()}.render(ctx, s.Installation)
+	return err
 }
 
-// renderEndpoints renders the Secret with the endpoints. What must not change of it is taken from the live Secret if there is one. That is
-// read if it is not known to be as it was rendered.
-func (r *Installer) renderEndpoints(ctx context.Context, s *scope) error {
-	key := client.ObjectKey{Namespace: s.Namespace, Name: render.EndpointsSecretName(s.Collection)}
-	known, isKnown := r.content(ctx, s.Owner, kindSecret, key)
-	lasting, err := lastingIn(known), error(nil)
-	if s.created = isKnown; !isKnown || r.mayInherit(ctx, s) {
-		lasting, err = r.readLasting(ctx, s, key)
+// updateEndpoints updates the Secret with the endpoints if it exists. A new installation creates it with its other objects,
+// after all checks.
+func (r *Installer) updateEndpoints(ctx context.Context, s *scope) error {
+	if !s.endpoints.exists {
+		return nil
 	}
-	if err != nil {
-		return err
-	}
-	if lasting.Kept == nil {
-		lasting.Kept, s.unkept = r.findKept(ctx, s, lasting.RecordKey)
-	}
-	secret, err := render.EndpointsSecret(s.Collection, s.Namespace, s.Owner.Namespace, s.Endpoints, lasting)
-	if err != nil {
-		return status.Stalled(v2beta2.ReasonObjectRefused, err)
-	}
-	r.rememberContent(s.Owner, kindSecret, key, string(lasting.RecordKey)+string(lasting.Kept))
-	setOwner(s.Owner, secret)
-	s.endpoints = secret
-	return nil
+	return s.write(ctx, r.objects(), s.endpoints.object)
 }
 
-// lastingIn returns what renderEndpoints has remembered.
-func lastingIn(content string) render.Lasting {
-	lasting := render.Lasting{RecordKey: []byte(content[:min(len(content), gate.RecordKeyBytes)])}
-	if len(content) > gate.RecordKeyBytes {
-		lasting.Kept = []byte(content[gate.RecordKeyBytes:])
-	}
-	return lasting
-}
-
-func (r *Installer) readLasting(ctx context.Context, s *scope, key client.ObjectKey) (render.Lasting, error) {
-	live := &corev1.Secret{}
-	err := r.Reader.Get(ctx, key, live)
-	if client.IgnoreNotFound(err) != nil {
-		return render.Lasting{}, fmt.Errorf("reading Secret %q: %w", key, err)
-	}
-	s.created = err == nil && OwnedBy(s.Owner)(live)
-	return r.findLasting(ctx, s, live)
+func (s *scope) write(ctx context.Context, to *objects, planned ...client.Object) error {
+	written, err := to.apply(ctx, s.Owner, planned...)
+	s.written += written
+	return err
 }
 
 // keepTrusted reads the authorities that an operator has, as long as it cannot be told others.
@@ -228,7 +153,7 @@ func (r *Installer) keepTrusted(ctx context.Context, s *scope) error {
 
 // render plans the installation without access to the cluster.
 func (r *Installer) render(_ context.Context, s *scope) error {
-	if err := cmp.Or(s.Blocked, s.unkept); err != nil {
+	if err := cmp.Or(s.Blocked, s.endpoints.unkept); err != nil {
 		return err
 	}
 	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, store.URLPath(s.Digest))
@@ -245,69 +170,160 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 	for _, object := range plan.Objects {
 		setOwner(s.Owner, object)
 	}
-	plan.Objects = slices.Concat([]client.Object{s.endpoints}, plan.Objects)
+	plan.Objects = slices.Concat([]client.Object{s.endpoints.object}, plan.Objects)
 	s.plan, s.result.Warnings = plan, slices.Concat(plan.Warnings, render.EgressWarnings(s.options))
 	return nil
 }
 
-// setOwner marks an object as created for a SubOperatorConfig, without an owner reference: the garbage collector follows those before
-// finalizers have run. Objects that installations share have no owner.
-func setOwner(soc *v2beta2.SubOperatorConfig, object client.Object) {
-	if IsSharedGroup(object) {
-		return
-	}
-	annotations := object.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[AnnotationOwner] = soc.Namespace + "/" + soc.Name
-	object.SetAnnotations(annotations)
+func (r *Installer) checkReferences(ctx context.Context, s *scope) error {
+	return r.objects().checkReferences(ctx, s.Installation, &s.options.Runtime, s.plan)
 }
 
-// checkEnvironment rejects runtime settings that would read Secrets or ConfigMaps of another namespace, or that other controllers may act
-// upon there, such as those that inject volumes, and identities of a cloud: its consent covers running an operator, not using its data.
-func (r *Installer) checkEnvironment(_ context.Context, s *scope) error {
-	if s.Namespace == s.Owner.Namespace {
-		return nil
+func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
+	warnings, err := checkPermissions(ctx, r.Grants, s.Installation, s.options)
+	s.result.Warnings = append(s.result.Warnings, warnings...)
+	return err
+}
+
+func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
+	removed, err := r.installed(s.Owner, s.Namespace).uninstallFormer(ctx, s.Backend, s.plan)
+	if removed != nil {
+		s.result.Status = removed
 	}
-	for _, variable := range s.Runtime.Env {
-		if from := variable.ValueFrom; from != nil && (from.SecretKeyRef != nil || from.ConfigMapKeyRef != nil) {
-			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
-				"runtime.env: variable %q must not read a Secret or ConfigMap of the mapped namespace %q: set a value, use runtime.envFrom, or map %q from a SubOperatorConfig in that namespace",
-				variable.Name, s.Namespace, s.Namespace)
+	return err
+}
+
+// record writes the inventory and the install method of installations to status before their first object is written: after a restart,
+// the manager knows every object of a partial installation and does not choose the method again. If all of them are new, the status says
+// also what it will say when they are written.
+func (r *Installer) record(ctx context.Context, scopes []*scope, all bool) {
+	number := len(scopes)
+	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s *scope) bool { return s.err != nil })
+	if len(scopes) == 0 {
+		return
+	}
+	owner := scopes[0].Owner
+	before, now := owner.DeepCopy(), &owner.Status
+	var planned, left []v2beta2.ObjectReference
+	var expected []Result
+	for _, s := range scopes {
+		planned, left = append(planned, apply.Inventory(s.plan.Objects)...), append(left, s.endpoints.left...)
+		s.result.Status = s.recorded()
+		now.Installations = WithInstallation(now.Installations, *s.result.Status)
+		now.Collection = &v2beta2.CollectionReference{Domain: s.Collection.Domain, Name: s.Collection.Name}
+		if s.before == nil && s.Backend.Method() == v2beta2.InstallDirect {
+			expected = append(expected, s.expected())
 		}
 	}
-	for _, field := range []struct {
-		name string
-		set  map[string]string
-	}{
-		{"podAnnotations", s.Runtime.PodAnnotations}, {"podLabels", s.Runtime.PodLabels}, {"serviceAccountAnnotations", s.Runtime.ServiceAccountAnnotations},
-	} {
-		if len(field.set) > 0 {
-			return status.Waiting(v2beta2.ReasonMappingNotAllowed, status.Watched,
-				"runtime.%s must not be set for the mapped namespace %q: remove it, or map %q from a SubOperatorConfig in that namespace",
-				field.name, s.Namespace, s.Namespace)
+	now.Inventory = apply.Union(planned, apply.Union(now.Inventory, left))
+	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
+	if all && len(expected) == number && r.PredictStatus != nil {
+		r.PredictStatus(expected)
+	}
+	if err := saveStatus(ctx, r.Client, owner, before); err != nil {
+		for _, s := range scopes {
+			s.err = err
+		}
+	}
+}
+
+// recorded returns the entry for status before the first object is written.
+func (s *scope) recorded() *v2beta2.InstallationStatus {
+	recorded := Recorded(s.Owner, s.Namespace)
+	if recorded == nil {
+		recorded = &v2beta2.InstallationStatus{Namespace: s.Namespace, Digest: s.plan.Digest.String()}
+	}
+	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
+	return recorded
+}
+
+// expected returns the result of a new installation once its objects are written, before anything of it runs.
+func (s *scope) expected() Result {
+	expected := Result{Namespace: s.Namespace, Status: s.result.Status.DeepCopy(), Applied: true, Warnings: s.result.Warnings}
+	expected.fail(unavailable(client.ObjectKey{Namespace: s.Namespace, Name: s.Collection.OperatorName()}, v2beta2.ReasonProgressing, noPod))
+	expected.hold(s.Held)
+	return expected
+}
+
+// apply writes all planned objects but those that are postponed, and the Secret with the endpoints if updateEndpoints has written it.
+func (r *Installer) apply(ctx context.Context, s *scope) error {
+	planned := slices.DeleteFunc(slices.Clone(s.plan.Objects), func(o client.Object) bool {
+		return o == s.endpoints.object && s.endpoints.exists || slices.Contains(s.plan.Postponed, o)
+	})
+	if err := s.write(ctx, r.objects(), planned...); err != nil {
+		return err
+	}
+	r.objects().rememberAuthorities(s.Owner, s.plan)
+	s.result.Applied = true
+	is := s.result.Status
+	is.Digest, is.Ready, is.Reason, is.Message = s.plan.Digest.String(), false, "", ""
+	return nil
+}
+
+// prune removes the recorded objects that the plan no longer contains.
+func (r *Installer) prune(ctx context.Context, s *scope) error {
+	obsolete := apply.Difference(parts(s.Owner, s.Namespace), apply.Inventory(s.plan.Objects))
+	err := r.objects().remove(ctx, s.Owner, obsolete)
+	if status.Is(err) {
+		s.pruning = err
+		return nil
+	}
+	return err
+}
+
+func (r *Installer) observe(ctx context.Context, s *scope) error {
+	observer := &observer{
+		objects: r.objects(), Installation: s.Installation, plan: s.plan, written: s.written > 0,
+		deployment: client.ObjectKey{Namespace: s.Namespace, Name: s.Collection.OperatorName()},
+	}
+	if err := observer.observe(ctx, s.wasReady()); err != nil {
+		return err
+	}
+	s.result.Status.Ready = true
+	return nil
+}
+
+// wasReady reports whether the applied archive was ready before this reconciliation.
+func (s *scope) wasReady() bool {
+	return s.before != nil && s.before.Ready && s.before.Digest == s.result.Status.Digest
+}
+
+// releaseFinalizers removes the finalizer from custom resources of kinds whose current version has no finalizer playbook,
+// since nothing else would remove it. It runs once after each change of the pods: the old pods would add the finalizer
+// again.
+func (r *Installer) releaseFinalizers(ctx context.Context, s *scope) error {
+	if s.wasReady() {
+		return nil
+	}
+	for _, resource := range s.Collection.Resources {
+		if resource.Finalizer != "" {
+			continue
+		}
+		gvk := schema.GroupVersionKind{Group: s.Group, Version: s.Collection.APIVersion(), Kind: resource.Kind}
+		if err := instances.ReleaseFinalizer(ctx, r.Client, r.Reader, gvk, s.Namespace); err != nil {
+			s.result.Status.Ready = false // Retried in the next reconcile.
+			return err
 		}
 	}
 	return nil
 }
 
-// checkPermissions checks the roles before anything is applied, also if OLM writes them: OLM would grant any permission of
-// the ClusterServiceVersion. The API server repeats a part of the check when the manager writes a role.
-func (r *Installer) checkPermissions(ctx context.Context, s *scope) error {
-	base := render.BaseRules(s.Collection, s.Group, s.options.PersonalCredentials)
-	var roles []grants.Role
-	for _, object := range render.Roles(s.Collection, s.options) {
-		switch role := object.(type) {
-		case *rbacv1.Role:
-			roles = append(roles, grants.Role{Namespace: role.Namespace, Rules: role.Rules, Given: base})
-		case *rbacv1.ClusterRole:
-			roles = append(roles, grants.Role{Rules: role.Rules})
-		default:
-			return fmt.Errorf("%T is not a role", object)
+// finish returns the result, which the backend is notified of.
+func (s *scope) finish(ctx context.Context) Result {
+	err := s.err
+	if s.Backend != nil {
+		applied := s.plan
+		if !s.result.Applied {
+			applied = nil
+		}
+		if notifyErr := s.Backend.Notify(ctx, s.Installation, applied, err); notifyErr != nil {
+			err = status.Join(notifyErr, err)
 		}
 	}
-	warnings, err := r.Grants.Check(ctx, render.Grantee{ID: s.Collection.ID(), Namespace: s.OperatorCollection.Namespace, Digest: s.Digest}, roles)
-	s.result.Warnings = append(s.result.Warnings, warnings...)
-	return err
+	if err != nil {
+		s.result.fail(err)
+	}
+	s.result.hold(s.Held)
+	s.result.Err = status.Join(s.result.Err, s.pruning)
+	return s.result
 }

@@ -15,10 +15,10 @@ import (
 func TestRefuseReference(t *testing.T) {
 	ref := render.Reference{Field: "envFrom", Kind: "Secret", Name: "proxy"}
 	refuse := func(namespace string, exists bool, label string) error {
-		return refuseReference(&scope{Installation: &Installation{
+		return refuseReference(&Installation{
 			Owner: &v2beta2.SubOperatorConfig{ObjectMeta: metav1.ObjectMeta{Namespace: "own"}}, Namespace: namespace,
 			Collection: &model.Collection{Domain: "it", Name: "things"},
-		}}, ref, exists, label)
+		}, ref, exists, label)
 	}
 	for name, label := range map[string]string{"all operators": "true", "this operator": "it-things-operator"} {
 		if err := refuse("mapped", true, label); err != nil {

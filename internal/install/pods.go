@@ -1,6 +1,9 @@
 package install
 
 import (
+	"cmp"
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -8,11 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // annotationMetadata has, in the cache, the digest of a Deployment's metadata.
@@ -153,4 +160,129 @@ func DeploymentChanged(before, after *appsv1.Deployment) bool {
 // DeploymentState is the state of a Deployment in the cache.
 func DeploymentState(cached client.Object) apply.State {
 	return apply.CachedState(cached, cached.GetAnnotations()[annotationMetadata])
+}
+
+// Available reports whether exactly one pod runs, and it has the Deployment's current template.
+func Available(deployment *appsv1.Deployment) bool {
+	status := deployment.Status
+	return status.ObservedGeneration >= deployment.Generation && status.UpdatedReplicas == 1 && status.Replicas == 1 &&
+		slices.ContainsFunc(status.Conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentAvailable && c.Status == corev1.ConditionTrue
+		})
+}
+
+// noPod is what a Deployment without a pod waits for.
+const noPod = "waiting for its pod to be created"
+
+// describePods returns what the pods of a Deployment wait for by what the cache has of them, and the reason for the condition.
+func describePods(ctx context.Context, cache client.Reader, id model.ID, deployment *appsv1.Deployment) (reason, message string) {
+	pods := &corev1.PodList{}
+	err := cache.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(render.IdentityLabels(id)))
+	if err != nil || len(pods.Items) == 0 {
+		return v2beta2.ReasonProgressing, noPod
+	}
+	if missing := missingDependencies(deployment, pods.Items); missing != "" {
+		return v2beta2.ReasonDependencyMissing, missing
+	}
+	var waits []string
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp != nil && len(pods.Items) == 1 {
+			return v2beta2.ReasonProgressing, fmt.Sprintf("pod %q starts no playbook any more and waits for running ones, at most %d seconds",
+				pod.Name, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+				waits = append(waits, "pod cannot be scheduled: "+condition.Message)
+			}
+		}
+		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			waits = append(waits, describeContainer(container)...)
+		}
+	}
+	if len(waits) == 0 {
+		return v2beta2.ReasonProgressing, "waiting for its pod to become ready"
+	}
+	slices.Sort(waits)
+	return v2beta2.ReasonWorkloadUnavailable, strings.Join(slices.Compact(waits), "; ")
+}
+
+func unavailable(deployment client.ObjectKey, reason, message string) error {
+	return status.Waiting(reason, status.Watched, "Deployment %q is not available: %s", deployment, message)
+}
+
+// describeContainer omits the messages of container states: they contain names and delays that change with every restart. Of a container
+// that was restarted several times it always says the same.
+func describeContainer(container corev1.ContainerStatus) []string {
+	state := container.State
+	if message := untrustedMessage(container); message != "" {
+		return []string{message}
+	}
+	last := cmp.Or(state.Terminated, container.LastTerminationState.Terminated)
+	switch {
+	case container.RestartCount >= manyRestarts && !container.Ready && last != nil && last.ExitCode != 0:
+		return []string{fmt.Sprintf("container %s: CrashLoopBackOff", container.Name)}
+	case isPulling(state):
+		return []string{fmt.Sprintf("container %s: %s: the node cannot pull image %q: see the events of the pod; if the registry needs credentials, "+
+			"name a Secret with them in spec.runtime.imagePullSecrets", container.Name, reasonPull, container.Image)}
+	case state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason):
+		return []string{fmt.Sprintf("container %s: %s", container.Name, state.Waiting.Reason)}
+	case state.Terminated != nil && state.Terminated.ExitCode != 0:
+		return []string{fmt.Sprintf("container %s ended with exit code %d", container.Name, state.Terminated.ExitCode)}
+	}
+	return nil
+}
+
+// maxDependencyBytes limits what a message says about the dependencies of one pod.
+const maxDependencyBytes = 4096
+
+// isInitContainer reports whether a container has a name, or the one that earlier managers gave it.
+func isInitContainer(container, name string) bool {
+	return container == name || render.InitPrefix+container == name
+}
+
+// untrustedMessage returns why the init container could not download the archive, if that is because of the certificate.
+func untrustedMessage(container corev1.ContainerStatus) string {
+	ended := cmp.Or(container.State.Terminated, container.LastTerminationState.Terminated)
+	if !isInitContainer(container.Name, render.UnpackContainer) || ended == nil || ended.ExitCode == 0 {
+		return ""
+	}
+	message, ok := strings.CutPrefix(ended.Message, render.ArchiveUntrusted)
+	if !ok {
+		return ""
+	}
+	return printable.Line(message, maxDependencyBytes)
+}
+
+// missingDependencies returns the dependencies that the pods of a Deployment's current template report as not installable,
+// or "" if there are none.
+func missingDependencies(deployment *appsv1.Deployment, pods []corev1.Pod) string {
+	want := render.RuntimeHash(deployment.Spec.Template.Annotations)
+	var problems []string
+	for i := range pods {
+		if pods[i].DeletionTimestamp != nil || render.RuntimeHash(pods[i].Annotations) != want {
+			continue
+		}
+		if problem, ok := strings.CutPrefix(lastDependencyMessage(&pods[i]), render.DependencyMissing); ok {
+			problems = append(problems, printable.Line(problem, maxDependencyBytes))
+		}
+	}
+	slices.Sort(problems)
+	return strings.Join(slices.Compact(problems), "; ")
+}
+
+// lastDependencyMessage returns the message of the container that terminated last: the operator container retries what the
+// last init container could not install, and exits when the outcome changes.
+func lastDependencyMessage(pod *corev1.Pod) string {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name != render.OperatorContainer {
+			continue
+		}
+		if ended := cmp.Or(status.State.Terminated, status.LastTerminationState.Terminated); ended != nil {
+			return ended.Message
+		}
+	}
+	if started := pod.Status.InitContainerStatuses; len(started) > 0 && started[len(started)-1].State.Terminated != nil {
+		return started[len(started)-1].State.Terminated.Message
+	}
+	return ""
 }

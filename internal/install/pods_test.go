@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,6 +128,118 @@ func TestHashesAreKept(t *testing.T) {
 		}
 		if got := render.RuntimeHash(pod.Annotations); got != want || len(pod.Annotations["large"]) > 0 {
 			t.Errorf("%s: the pod has %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestMissingDependencies(t *testing.T) {
+	ended := func(message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}
+	}
+	initially := func(message string) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: render.UnpackContainer, State: ended("DependencyMissing: not me")}, {Name: render.DependenciesContainer, State: ended(message)}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, test := range map[string]struct {
+		status corev1.PodStatus
+		hash   string
+		want   string
+	}{
+		"nothing ended yet": {status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: render.DependenciesContainer, State: running}}}},
+		"all installed":     {status: corev1.PodStatus{InitContainerStatuses: initially("")}},
+		"missing": {
+			status: corev1.PodStatus{InitContainerStatuses: initially("DependencyMissing: a.b\n\x1b[31mc.d\xff"), ContainerStatuses: []corev1.ContainerStatus{{Name: render.OperatorContainer, State: running}}},
+			want:   "a.b c.d?",
+		},
+		"found by the only container": {
+			status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: render.UnpackContainer, State: ended("DependencyMissing: a.b")}}},
+			want:   "a.b",
+		},
+		"another problem later": {
+			status: corev1.PodStatus{InitContainerStatuses: initially("DependencyMissing: a.b"), ContainerStatuses: []corev1.ContainerStatus{
+				{Name: render.OperatorContainer, State: running, LastTerminationState: ended("DependencyMissing: c.d")}}},
+			want: "c.d",
+		},
+		"healed, then something else": {
+			status: corev1.PodStatus{InitContainerStatuses: initially("DependencyMissing: a.b"), ContainerStatuses: []corev1.ContainerStatus{
+				{Name: render.OperatorContainer, State: running, LastTerminationState: ended("all dependencies are installed")}}},
+		},
+		"a pod of another template": {status: corev1.PodStatus{InitContainerStatuses: initially("DependencyMissing: a.b")}, hash: "old"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			deployment := &appsv1.Deployment{}
+			pod := corev1.Pod{Status: test.status}
+			if test.hash != "" {
+				pod.Annotations = map[string]string{render.RuntimeHashAnnotation: test.hash}
+			}
+			if got := missingDependencies(deployment, []corev1.Pod{pod}); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAvailable(t *testing.T) {
+	good := func() *appsv1.Deployment {
+		return &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Generation: 2},
+			Status: appsv1.DeploymentStatus{
+				ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1,
+				Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}},
+			},
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*appsv1.Deployment)
+		want   bool
+	}{
+		"yes":                    {func(*appsv1.Deployment) {}, true},
+		"of an older template":   {func(d *appsv1.Deployment) { d.Generation = 3 }, false},
+		"old pod not gone":       {func(d *appsv1.Deployment) { d.Status.Replicas = 2 }, false},
+		"new pod not made":       {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }, false},
+		"not Available":          {func(d *appsv1.Deployment) { d.Status.Conditions[0].Status = corev1.ConditionFalse }, false},
+		"nothing known about it": {func(d *appsv1.Deployment) { d.Status.Conditions = nil }, false},
+	} {
+		d := good()
+		test.change(d)
+		if got := Available(d); got != test.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
+func TestUntrustedManager(t *testing.T) {
+	ended := corev1.ContainerStatus{
+		Name:                 "unpack",
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "archive not trusted: fetch x\n: why"}},
+	}
+	for _, name := range []string{"unpack", "init-unpack"} {
+		ended.Name = name
+		if diff := cmp.Diff([]string{"fetch x : why"}, describeContainer(ended)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	ended.Name = "operator"
+	if diff := cmp.Diff([]string{"container operator: CrashLoopBackOff"}, describeContainer(ended)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Messages of container states contain names and delays that change with every restart, and must not change status.
+func TestDescribeContainer(t *testing.T) {
+	for name, test := range map[string]struct {
+		state corev1.ContainerState
+		want  []string
+	}{
+		"starting":   {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}, nil},
+		"held up":    {corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 20s"}}, []string{"container c: CrashLoopBackOff"}},
+		"failed":     {corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "at 12:00"}}, []string{"container c ended with exit code 3"}},
+		"ended well": {corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}, nil},
+		"runs":       {corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, nil},
+	} {
+		if diff := cmp.Diff(test.want, describeContainer(corev1.ContainerStatus{Name: "c", State: test.state})); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
 		}
 	}
 }
