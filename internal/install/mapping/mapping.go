@@ -23,9 +23,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
-// AnnotationOwner is [render.AnnotationOwner].
-const AnnotationOwner = render.AnnotationOwner
-
 // AnnotationAllow on a namespace lists the namespaces, separated by commas, whose SubOperatorConfigs may map it.
 const AnnotationAllow = "zoscb.ibm.com/allow-mapping-from"
 
@@ -206,7 +203,7 @@ func (r *Resolver) restoredOwner(ctx context.Context, id model.ID, namespace str
 	if err != nil {
 		return owner, client.IgnoreNotFound(err)
 	}
-	owner.Namespace, owner.Name, _ = strings.Cut(account.Annotations[AnnotationOwner], "/")
+	owner.Namespace, owner.Name, _ = strings.Cut(account.Annotations[render.AnnotationOwner], "/")
 	if !wasRestored(account, owner, namespace, all) {
 		return client.ObjectKey{}, nil
 	}

@@ -329,7 +329,7 @@ func TestRestoredOwnerHasPrecedence(t *testing.T) {
 	other, soc := r.rival(t, namespace)
 	r.is(t, other, things)
 	r.is(t, soc, things)
-	account.Annotations = map[string]string{mapping.AnnotationOwner: soc.Namespace + "/" + soc.Name}
+	account.Annotations = map[string]string{render.AnnotationOwner: soc.Namespace + "/" + soc.Name}
 	apiserver.Must(t, r.server.Client.Update(t.Context(), account))
 	if free, problems := r.conflict(t, soc); len(free) != 1 {
 		t.Errorf("the owner is refused: %v", problems)
