@@ -77,8 +77,8 @@ var ofObjects = []mutation{
 	},
 	{
 		"two SubOperatorConfigs install in one namespace", "(*Resolver).WithoutConflicts",
-		"case conflict == nil:",
-		"case conflict == nil || status.Is(conflict):",
+		"return r.conflict(ctx, soc, id, namespace)",
+		"if err := r.conflict(ctx, soc, id, namespace); !status.Is(err) { return err }; return nil",
 	},
 	{
 		"a SubOperatorConfig without consent keeps another one out", "(*Resolver).conflict",

@@ -56,18 +56,23 @@ type readSecret struct {
 
 // Namespaces returns the mappings whose namespace consents, and an error with a reason for each other one.
 func (r *Resolver) Namespaces(ctx context.Context, soc *v2beta2.SubOperatorConfig) (agreed []v2beta2.NamespaceMapping, problems []error, err error) {
-	for _, m := range soc.Spec.Mapping {
-		refused := r.usable(ctx, soc.Namespace, m.Namespace)
+	return divide(soc.Spec.Mapping, func(namespace string) error { return r.usable(ctx, soc.Namespace, namespace) })
+}
+
+// divide returns the mappings whose namespace a check accepts, and its error with a reason for each other one.
+func divide(mappings []v2beta2.NamespaceMapping, check func(namespace string) error) (accepted []v2beta2.NamespaceMapping, problems []error, err error) {
+	for _, m := range mappings {
+		refused := check(m.Namespace)
 		switch {
 		case refused == nil:
-			agreed = append(agreed, m)
+			accepted = append(accepted, m)
 		case status.Is(refused):
 			problems = append(problems, refused)
 		default:
 			return nil, nil, refused
 		}
 	}
-	return agreed, problems, nil
+	return accepted, problems, nil
 }
 
 // usable returns nil if an operator can be installed in a namespace, else an error with a reason.
@@ -124,18 +129,7 @@ func Consent(ctx context.Context, reader client.Reader, from, namespace string) 
 // current one has uninstalled.
 func (r *Resolver) WithoutConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, id model.ID, mappings []v2beta2.NamespaceMapping) (
 	free []v2beta2.NamespaceMapping, problems []error, err error) {
-	for _, m := range mappings {
-		conflict := r.conflict(ctx, soc, id, m.Namespace)
-		switch {
-		case conflict == nil:
-			free = append(free, m)
-		case status.Is(conflict):
-			problems = append(problems, conflict)
-		default:
-			return nil, nil, conflict
-		}
-	}
-	return free, problems, nil
+	return divide(mappings, func(namespace string) error { return r.conflict(ctx, soc, id, namespace) })
 }
 
 func (r *Resolver) conflict(ctx context.Context, soc *v2beta2.SubOperatorConfig, id model.ID, namespace string) error {
