@@ -1,4 +1,4 @@
-package main
+package encrypt
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ func TestPrintsWithoutClient(t *testing.T) {
 	t.Setenv(passphraseVariable, "open sesame")
 	file := writeKey(t, "open sesame")
 	var stdout, stderr bytes.Buffer
-	if err := run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", file, "-p"}, &stdout, &stderr); err != nil {
+	if err := Run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", file, "-p"}, &stdout, &stderr); err != nil {
 		t.Fatal(err)
 	}
 	var secret corev1.Secret
@@ -72,7 +72,7 @@ func TestWritesWithClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			var stdout, stderr bytes.Buffer
-			failed := run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", writeKey(t, "open sesame"), "-p"}, &stdout, &stderr)
+			failed := Run([]string{"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", writeKey(t, "open sesame"), "-p"}, &stdout, &stderr)
 			arguments, err := os.ReadFile(filepath.Join(dir, "arguments"))
 			if err != nil || string(arguments) != tt.arguments+"\n" {
 				t.Errorf("got %q, %v", arguments, err)
@@ -102,12 +102,12 @@ func TestErrors(t *testing.T) {
 		"begins with -----":   {"credential-secret", "-n", "mine", "-u", "IBMUSER", "-s", os.DevNull},
 	} {
 		var out bytes.Buffer
-		if err := run(args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Run(args, &out, &out); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", args, err)
 		}
 	}
 	var out bytes.Buffer
-	if err := run([]string{"version"}, &out, &out); err != nil || !strings.HasPrefix(out.String(), "zoscb-encrypt ") {
+	if err := Run([]string{"version"}, &out, &out); err != nil || !strings.HasPrefix(out.String(), "zoscb-encrypt ") {
 		t.Errorf("got %s, %v", &out, err)
 	}
 }
