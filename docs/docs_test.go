@@ -79,9 +79,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 var reasons = map[string]string{
 	"../api/v2beta2/conditions.go":            `(?m)^\tReason\w+ = "(\w+)"$`,
 	"../internal/run/endpoint/admit.go":       `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
-	"../internal/run/runner/admission.go":     `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
-	"../internal/run/runner/personal.go":      `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
-	"../internal/run/runner/migration.go":     `(?m)^const reason\w+ endpoint\.Reason = "(\w+)"$`,
+	"../internal/run/runner/waiting.go":       `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
 	"../internal/run/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
 	"../internal/run/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,
 	"../internal/run/runstatus/nooperator.go": `(?m)^const Phase\w+ Phase = "(\w+)"$`,

@@ -3,11 +3,11 @@ package main
 // ofRuns are faults of what decides whether a playbook runs.
 var ofRuns = []mutation{
 	{
-		"a run starts without a record that says so", "(*runner).writeStart",
+		"a run starts without a record that says so", "recorder.writeStart",
 		"live, err := r.setRecord(ctx, s.live, record)", "live, err := s.live, error(nil); _ = record",
 	},
 	{
-		"the record of a run comes after its status", "(*runner).writeStart",
+		"the record of a run comes after its status", "recorder.writeStart",
 		`live, err := r.setRecord(ctx, s.live, record)
 	if err != nil {
 		return fmt.Errorf("write the record: %w", err)
@@ -32,16 +32,16 @@ var ofRuns = []mutation{
 	{"a Lease that another pod took meanwhile is taken", "Lock.write", `if lease.ResourceVersion == "" {`, "lease.ResourceVersion = \"\"\n\tif lease.UID == \"\" {"},
 	{"a closed Lease starts runs", "closedUntil", "return at", "_ = at\n\treturn time.Time{}"},
 	{
-		"the finalizer of a resource does not wait for its deletion playbook", "(*runner).after",
+		"the finalizer of a resource does not wait for its deletion playbook", "runner.after",
 		"s.input.Event == gate.EventDelete && record.Deleted == s.input.UID", "s.input.Event == gate.EventDelete",
 	},
 	{"a record of another resource counts", "Key.signature", "[]byte(id.Name), ", ""},
-	{"a run begins that the journal does not know", "(*runner).begin", "if err := r.journal.write(*entry); err != nil {", "if err := error(nil); err != nil {"},
+	{"a run begins that the journal does not know", "recorder.begin", "if err := r.journal.Write(*entry); err != nil {", "if err := error(nil); err != nil {"},
 	{
-		"the outcome of a run is written over that of a later one", "(*runner).writeOutcome",
+		"the outcome of a run is written over that of a later one", "recorder.writeOutcome",
 		"live.GetUID() != entry.UID || other && record.Finished.After(entry.Run.Started.Time)", "live.GetUID() != entry.UID",
 	},
-	{"a run of a changed resource has the old variables", "(*runner).input", "!reflect.DeepEqual(handed, wanted) || deleting(live)", "!reflect.DeepEqual(handed, wanted) && false || deleting(live)"},
+	{"a run of a changed resource has the old variables", "runner.readInput", "!reflect.DeepEqual(handed, wanted) || deleting(live)", "!reflect.DeepEqual(handed, wanted) && false || deleting(live)"},
 	{"a write of the gate ignores that the resource has changed", "resource.patch", `metadata["resourceVersion"] = live.GetResourceVersion()`, ""},
 }
 
@@ -74,12 +74,12 @@ var ofCredentials = []mutation{
 	},
 	{"an upload with another digest is stored", "upload.(*Handler).save", `expected != "" && file.Digest != expected`, "false"},
 	{"two uploads in a namespace at once", "upload.(*Handler).reserve", "case h.namespaces[namespace]:", "case false:"},
-	{"a personal credential is used where anybody may name it", "(*runner).takePersonal", "if !isProtected {", "if !isProtected && false {"},
+	{"a personal credential is used where anybody may name it", "secrets.takePersonal", "if !isProtected {", "if !isProtected && false {"},
 	{"a personal credential that is none is used", "ParseCredential", "if !IsCredential(secret) {", "if secret == nil {"},
 	{
 		"the user of a personal credential may be an option of ssh", "parsePersonal",
 		`err == nil && credential.User != "" && !endpoint.IsUser(credential.User)`, "false",
 	},
 	{"a run with a personal credential has the logon of the endpoint", "(*personal).write", "delete(variables, name)", "_ = name"},
-	{"a personal credential stays after its run", "(*runner).forgetPersonal", "os.RemoveAll(r.personal.folder)", "error(nil)"},
+	{"a personal credential stays after its run", "(*personal).forget", "os.RemoveAll(p.folder)", "error(nil)"},
 }

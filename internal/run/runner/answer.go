@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 )
 
 // answer is what ansible-operator is told.
@@ -60,13 +62,13 @@ type receiver struct {
 	Path   string `json:"runner_http_path"`
 }
 
-func newReceiver(dir string) (receiver, error) {
+func newReceiver(call podfiles.Call) (receiver, error) {
 	var r receiver
-	if err := readJSON(settingsFile(dir), &r); err != nil {
+	if err := podfiles.ReadJSON(call.SettingsFile(), &r); err != nil {
 		return receiver{}, err
 	}
 	if r.Socket == "" {
-		return receiver{}, fmt.Errorf("%s has no runner_http_url", settingsFile(dir))
+		return receiver{}, fmt.Errorf("%s has no runner_http_url", call.SettingsFile())
 	}
 	return r, nil
 }

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
+	"github.com/collection-operator/collection-operator/internal/run/runner/process"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
@@ -29,9 +31,9 @@ func TestCheckModeIsHandedOver(t *testing.T) {
 		"a check that shows its diffs": {true, true, "7: " + call + " --cmdline=--check --diff a.b.c,d"},
 	} {
 		r := newPlay(t, script)
-		r.checking, r.files.kind.ShowDiff, r.files.settings.DriftCheckSkipModules = tc.checking, tc.diff, []string{"a.b.c", "d"}
+		r.checking, r.files.Kind.ShowDiff, r.files.Settings.DriftCheckSkipModules = tc.checking, tc.diff, []string{"a.b.c", "d"}
 		report, outcome := r.playLocked(t)
-		if got := strings.TrimSpace(strings.ReplaceAll(report.Host, r.call.dir, "DIR")); got != tc.want || !outcome.Succeeded() {
+		if got := strings.TrimSpace(strings.ReplaceAll(report.Host, r.call.Dir, "DIR")); got != tc.want || !outcome.Succeeded() {
 			t.Errorf("%s: %s: %q, want %q", name, outcome, got, tc.want)
 		}
 	}
@@ -41,9 +43,9 @@ func TestOutputOfAQuietRun(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	apiserver.Must(t, err)
 	r := newPlay(t, `echo "-secret"; echo "+secret" >&2; exit 3`)
-	r.out = &output{file: writer, quiet: true}
+	r.out = &process.Output{File: writer, Quiet: true}
 	report, outcome := r.playLocked(t)
-	r.out.note("a note")
+	r.out.Note("a note")
 	apiserver.Must(t, writer.Close())
 	log, err := io.ReadAll(reader)
 	apiserver.Must(t, err)
@@ -58,14 +60,14 @@ func TestOutputOfAQuietRun(t *testing.T) {
 // A check that its gate did not live to end is ended by the next one. It has no outcome to write.
 func TestEntryOfACheck(t *testing.T) {
 	r := newPlay(t, "")
-	r.journal = journal{dir: t.TempDir()}
+	r.journal = podfiles.Journal{Dir: t.TempDir()}
 	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}
-	apiserver.Must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
-	got, err := r.recoverJournal(t.Context(), live)
+	apiserver.Must(t, r.journal.Write(podfiles.Entry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
+	got, err := recorder{r.scope}.recover(t.Context(), live)
 	if err != nil || got != live {
 		t.Errorf("%v, %v", got, err)
 	}
-	if entry, err := r.journal.read("a"); entry != nil || err != nil {
+	if entry, err := r.journal.Read("a"); entry != nil || err != nil {
 		t.Errorf("the entry is still there: %+v, %v", entry, err)
 	}
 }
@@ -84,7 +86,7 @@ func TestWritesAreRepeated(t *testing.T) {
 		r := newPlay(t, "")
 		r.intervals = Intervals{Persist: time.Minute, PersistRetry: time.Millisecond, PersistMaxRetry: time.Millisecond}
 		calls := 0
-		err := r.repeat(t.Context(), "later", func() error {
+		err := recorder{r.scope}.repeat(t.Context(), "later", func() error {
 			calls++
 			return tc.errs[calls-1]
 		})

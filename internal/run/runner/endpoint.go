@@ -3,113 +3,36 @@ package runner
 import (
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
-	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
+
+// endpoints are the ZosEndpoints, and the states of their security domains in Secrets.
+type endpoints struct{ *scope }
 
 // maxStateWrites limits how often a change of the state is repeated because others have changed it.
 const maxStateWrites = 10
 
-// maxCredential limits the length of what identifies a credential, in bytes.
-const maxCredential = 64
-
-// logon is how a run against an endpoint logs on. It is empty if there is no logon.
-type logon struct {
-	user string
-	// userKnown is true if the endpoint's variables have a user, which may be a template.
-	userKnown bool
-	// credential identifies the credential. The manager computes it.
-	credential string
-	// personal is the key that identifies the credential which the resource names, or nil if the installation has the credential.
-	personal endpoint.Key
-	// unknown is true if there is a key or a password that the manager has not identified: a refusal could not be remembered.
-	unknown bool
-}
-
-// logon returns the logon at an endpoint, or nil if the installation has no such endpoint.
-func (f *files) logon(name string) (*logon, error) {
-	content, err := f.endpointVariables(name)
-	if content == nil || err != nil {
-		return nil, err
-	}
-	var variables map[string]any
-	if err := json.Unmarshal(content, &variables); err != nil {
-		return nil, fmt.Errorf("variables of endpoint %s: %w", name, err)
-	}
-	refusal, err := f.endpointFile(name, "_refusal")
-	if variables["ansible_connection"] == "local" || refusal != nil || err != nil {
-		return &logon{}, err
-	}
-	l := &logon{}
-	user := text(variables["ansible_user"])
-	if l.userKnown = user != ""; !strings.Contains(user, "{{") {
-		l.user = user
-	}
-	personal, err := f.endpointFile(name, "_personal")
-	if err != nil {
-		return nil, err
-	}
-	if personal != nil {
-		l.personal, err = endpoint.ParseKey(personal)
-		return l, err
-	}
-	credential, err := f.endpointFile(name, "_credential")
-	if err != nil {
-		return nil, err
-	}
-	if l.credential = strings.TrimSpace(string(credential)); len(l.credential) > maxCredential {
-		return nil, fmt.Errorf("%s_credential has %d bytes, more than %d", name, len(l.credential), maxCredential)
-	}
-	if l.credential != "" {
-		return l, nil
-	}
-	for _, suffix := range []string{"_key", "_password"} {
-		content, err := f.endpointFile(name, suffix)
-		if err != nil {
-			return nil, err
-		}
-		l.unknown = l.unknown || content != nil
-	}
-	return l, nil
-}
-
-// endpointFile returns the content of an endpoint's file, or nil if there is none.
-func (f *files) endpointFile(name, suffix string) ([]byte, error) {
-	content, err := readFile(filepath.Join(f.endpointsDir, name+suffix))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return content, err
-}
-
-// endpointsNamespace returns the namespace of the ZosEndpoints.
-func (f *files) endpointsNamespace() (string, error) {
-	content, err := f.endpointFile("", gate.EndpointsNamespaceFile)
-	if namespace := strings.TrimSpace(string(content)); namespace != "" || err != nil {
-		return namespace, err
-	}
-	return f.namespace, nil
-}
-
-// readEndpoint returns a ZosEndpoint, or nil if it does not exist.
-func (r *runner) readEndpoint(ctx context.Context, namespace, name string) (*v2beta2.ZosEndpoint, error) {
+// read returns a ZosEndpoint, or nil if it does not exist.
+func (r endpoints) read(ctx context.Context, namespace, name string) (*v2beta2.ZosEndpoint, error) {
 	object, err := r.client.Resource(v2beta2.GroupVersion.WithResource("zosendpoints")).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if isNotFound(err, name) {
 		return nil, nil
@@ -126,7 +49,7 @@ func (r *runner) readEndpoint(ctx context.Context, namespace, name string) (*v2b
 
 // changeState changes the state of a security domain, and writes it if change reports that it has changed. If somebody else has
 // changed it since it was read, it is read again, and changed again.
-func (r *runner) changeState(ctx context.Context, namespace, name string, change func(*endpoint.State) bool) error {
+func (r endpoints) changeState(ctx context.Context, namespace, name string, change func(*endpoint.State) bool) error {
 	secrets := r.client.Resource(corev1.SchemeGroupVersion.WithResource("secrets")).Namespace(namespace)
 	failed := func(err error) error {
 		return fmt.Errorf("state of the endpoint, Secret %s in namespace %s: %w", name, namespace, err)
@@ -183,16 +106,16 @@ func isUnusable(err error) bool {
 
 // runEnded reports whether a run of this pod has ended: the lock of its folder is free. resource is kind/namespace/name, and
 // comes from a state that other operators write. The folders lie beside that of this call.
-func (r *runner) runEnded(resource string) bool {
+func (r endpoints) runEnded(resource string) bool {
 	parts := strings.Split(resource, "/")
-	if len(parts) != 3 || resource == r.resourceID() {
+	if len(parts) != 3 || resource == r.files.ResourceID() {
 		return true // The caller has the lock of its own resource.
 	}
-	if _, known := r.files.settings.Kinds[parts[0]]; !known || parts[1] != r.files.namespace || len(validation.IsDNS1123Subdomain(parts[2])) > 0 {
+	if _, known := r.files.Settings.Kinds[parts[0]]; !known || parts[1] != r.files.Namespace || len(validation.IsDNS1123Subdomain(parts[2])) > 0 {
 		return true
 	}
-	folders := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Clean(r.call.dir))))
-	lock, err := lockFolder(filepath.Join(folders, parts[0], parts[1], parts[2]))
+	folders := filepath.Dir(filepath.Dir(filepath.Dir(filepath.Clean(r.call.Dir))))
+	lock, err := podfiles.LockFolder(filepath.Join(folders, parts[0], parts[1], parts[2]))
 	if lock == nil {
 		return errors.Is(err, os.ErrNotExist)
 	}
@@ -200,7 +123,108 @@ func (r *runner) runEnded(resource string) bool {
 	return true
 }
 
-// resourceID returns kind/namespace/name of the resource.
-func (r *runner) resourceID() string {
-	return r.files.kindName + "/" + r.files.namespace + "/" + r.files.name
+// request returns what is the same for all requests of a run of this pod.
+func (r endpoints) request(run string, now time.Time) endpoint.Request {
+	return endpoint.Request{
+		Now: now, Operator: r.operator(), PodName: r.podLock.PodName, Pod: types.UID(r.podLock.PodUID),
+		Resource: r.files.ResourceID(), Run: run, Since: now.UTC().Truncate(time.Second),
+		Ended: func(resource, _ string) bool { return r.runEnded(resource) },
+	}
+}
+
+func (r endpoints) operator() string { return r.podLock.Namespace + "/" + r.podLock.Name }
+
+func (r endpoints) requestOf(p *podfiles.Place, run string) endpoint.Request {
+	request := r.request(run, time.Now())
+	request.User, request.Credential = p.User, p.Credential
+	request.Admitted, request.Observed = p.Admitted, r.reportedAt()
+	if p.Reported != endpoint.ConnectionNone {
+		request.Admitted = p.ToldAt
+	}
+	return request
+}
+
+// reportedAt returns when the run wrote its report, or zero if it has not: its end may be recorded long after it.
+func (r endpoints) reportedAt() time.Time {
+	info, err := os.Stat(r.call.ReportFile())
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// observe tells the state what a run that is not over has learned about its endpoint.
+func (r endpoints) observe(ctx context.Context, p *podfiles.Place, report runstatus.Report) error {
+	return r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
+		return state.Observe(p.Settings, r.requestOf(p, r.call.Ident), report.Connection, report.Cause())
+	})
+}
+
+// release tells the state what a run has learned, and gives back its place. It does nothing without a place, or if the state is gone.
+func (r endpoints) release(ctx context.Context, p *podfiles.Place, run string, report runstatus.Report) error {
+	if p == nil {
+		return nil
+	}
+	err := r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
+		return endPlace(p, state, r.requestOf(p, run), report)
+	})
+	if isUnusable(err) {
+		r.out.Note("%v", err)
+		return nil
+	}
+	return err
+}
+
+// endPlace tells the state what it has not been told yet, and gives the place back.
+func endPlace(p *podfiles.Place, state *endpoint.State, request endpoint.Request, report runstatus.Report) bool {
+	observed := report.Connection != p.Reported && state.Observe(p.Settings, request, report.Connection, report.Cause())
+	request.Canary = p.Canary && p.Reported == endpoint.ConnectionNone && report.Connection == endpoint.ConnectionNone
+	return state.Release(p.Settings, request) || observed
+}
+
+// abandon lets a resource go without a run, and says so in the state of its endpoint, as far as that still exists, and in an event.
+func (r endpoints) abandon(ctx context.Context, s situation) (answer, error) {
+	name := endpointOf(specOf(s.live))
+	isNew, err := r.addAbandoned(ctx, s, name)
+	if err != nil && !isUnusable(err) {
+		return answer{}, err
+	}
+	if isNew {
+		r.announce(ctx, s.live, corev1.EventTypeWarning, "Abandoned",
+			fmt.Sprintf("removed without a run: what the resource describes may be left on endpoint %s", name))
+	}
+	return answer{done: true}, nil
+}
+
+// addAbandoned adds the resource to the state of its endpoint. It reports false if it is there already: ansible-operator asks again
+// if it could not remove the finalizer.
+func (r endpoints) addAbandoned(ctx context.Context, s situation, name string) (bool, error) {
+	variables, err := r.files.EndpointVariables(name)
+	if variables == nil || err != nil {
+		return true, err
+	}
+	namespace, err := r.files.EndpointsNamespace()
+	if err != nil {
+		return true, err
+	}
+	e, err := r.read(ctx, namespace, name)
+	if e == nil || err != nil {
+		return true, err
+	}
+	entry := endpoint.Abandoned{
+		Operator: r.operator(), Group: r.files.Settings.Group, Kind: r.files.KindName, Name: r.files.Name, Endpoint: name,
+		At: time.Now().UTC().Truncate(time.Second),
+	}
+	deleted := s.live.GetDeletionTimestamp().Time
+	isNew := true
+	err = r.changeState(ctx, namespace, endpoint.StateName(e), func(state *endpoint.State) bool {
+		isNew = !slices.ContainsFunc(state.Abandoned, func(a endpoint.Abandoned) bool {
+			return a.Operator == entry.Operator && a.Group == entry.Group && a.Kind == entry.Kind && a.Name == entry.Name && !a.At.Before(deleted)
+		})
+		if isNew {
+			state.Abandon(entry)
+		}
+		return isNew
+	})
+	return isNew, err
 }

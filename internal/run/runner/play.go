@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/environment"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/process"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
@@ -24,16 +24,28 @@ import (
 // without a place, its windows, its limits and its refused credentials would not count.
 const withoutPlace = "ZOSCB_WITHOUT_PLACE"
 
-func (r *runner) reportFile() string { return filepath.Join(r.call.dir, "report.json") }
+// realRunner is the environment variable with the path of the real ansible-runner.
+const realRunner = "ZOSCB_ANSIBLE_RUNNER"
+
+// skippedModules is the variable with the modules that the engine does not run in a check, besides those that it knows.
+const skippedModules = "ZOSCB_SKIPPED_MODULES"
+
+// play is one call of the real ansible-runner.
+type play struct {
+	*scope
+	permit
+	// checking is true during a drift check.
+	checking bool
+}
 
 // command is the call of the real ansible-runner, which inherits the lock of the folder.
-func (r *runner) command(lock *os.File) *exec.Cmd {
-	command := exec.Command(os.Getenv(realRunner), "run", r.call.dir, "-p", r.call.playbook, "-i", r.call.ident)
+func (r *play) command(lock *os.File) *exec.Cmd {
+	command := exec.Command(os.Getenv(realRunner), "run", r.call.Dir, "-p", r.call.Playbook, "-i", r.call.Ident)
 	var err error
 	if command.Env, err = environment.PodOf(os.Getenv).Complete(os.Environ()); err != nil {
-		r.out.note("the trusted authorities or the proxy are not up to date: %v", err)
+		r.out.Note("the trusted authorities or the proxy are not up to date: %v", err)
 	}
-	command.Env = append(command.Env, "ZOSCB_RUN_REPORT="+r.reportFile())
+	command.Env = append(command.Env, "ZOSCB_RUN_REPORT="+r.call.ReportFile())
 	if r.checking {
 		r.useCheckMode(command)
 	}
@@ -48,24 +60,24 @@ func (r *runner) command(lock *os.File) *exec.Cmd {
 	return command
 }
 
-// play runs the real ansible-runner until its end.
-func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gate.Outcome) {
+// run runs the real ansible-runner until its end.
+func (r *play) run(ctx context.Context, lock *os.File) (runstatus.Report, gate.Outcome) {
 	if r.personal != nil {
-		defer r.forgetPersonal()
-		if err := r.personal.write(r.files.endpointsDir); err != nil {
+		defer r.personal.forget(r.scope)
+		if err := r.personal.write(r.files.EndpointsDir); err != nil {
 			return evaluate(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
 		}
 	}
 	command := r.command(lock)
-	ended, err := r.start(command)
+	ended, err := process.Start(command, r.out)
 	if err != nil {
 		return evaluate(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))
 	}
 	stopped := r.watch(ctx, command, ended)
-	report, err := readReport(r.reportFile())
+	report, err := r.call.Report()
 	if err != nil || report.Ended == "" {
-		if err := killOrphans(r.intervals.Grace, false); err != nil {
-			r.out.note("end the rest of the run: %v", err)
+		if err := process.KillOrphans(r.intervals.Grace, false); err != nil {
+			r.out.Note("end the rest of the run: %v", err)
 		}
 	}
 	if err == nil && report.Ended != "" && (stopped == nil || report.Ended == "successful") {
@@ -78,49 +90,27 @@ func (r *runner) play(ctx context.Context, lock *os.File) (runstatus.Report, gat
 	return evaluate(report, r.problem(command, err))
 }
 
+// useCheckMode lets Ansible report what it would change without changing it. The options are one argument with --cmdline: alone,
+// --check would be taken for one of ansible-runner.
+func (r *play) useCheckMode(command *exec.Cmd) {
+	options := "--cmdline=--check"
+	if r.files.Kind.ShowDiff {
+		options += " --diff"
+	}
+	command.Args = append(command.Args, options)
+	command.Env = append(command.Env, skippedModules+"="+strings.Join(r.files.Settings.DriftCheckSkipModules, ","))
+}
+
 // problem describes a run that ended without a complete report.
-func (r *runner) problem(command *exec.Cmd, err error) string {
+func (r *play) problem(command *exec.Cmd, err error) string {
 	message := fmt.Sprintf("the run ended without a report: ansible-runner: %s", command.ProcessState)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		message += fmt.Sprintf(": %v", err)
 	}
-	if len(r.out.last) > 0 {
-		message += ": " + strings.Join(r.out.last, " ")
+	if len(r.out.Last) > 0 {
+		message += ": " + strings.Join(r.out.Last, " ")
 	}
 	return printable.Line(message, 1000)
-}
-
-// start starts the command with its output in r.out. The channel is closed when the command has ended.
-func (r *runner) start(command *exec.Cmd) (<-chan struct{}, error) {
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	command.Stdout, command.Stderr = writer, writer
-	err = command.Start()
-	_ = writer.Close()
-	if err != nil {
-		_ = reader.Close()
-		return nil, err
-	}
-	copied := make(chan struct{})
-	go func() {
-		r.out.copyLines(reader)
-		close(copied)
-	}()
-	ended := make(chan struct{})
-	go func() {
-		_ = command.Wait() // The report and ProcessState say how it ended.
-		// Processes that outlive the run, such as ssh's multiplexing masters, may hold the pipe.
-		select {
-		case <-copied:
-		case <-time.After(time.Second):
-			_ = reader.Close()
-			<-copied
-		}
-		close(ended)
-	}()
-	return ended, nil
 }
 
 // stop is why a run was ended.
@@ -132,16 +122,16 @@ type stop struct {
 }
 
 // watch returns when the command has ended, and why it was ended, if it was. It writes the current task to status.
-func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan struct{}) *stop {
+func (r *play) watch(ctx context.Context, command *exec.Cmd, ended <-chan struct{}) *stop {
 	var timeout, kill <-chan time.Time
-	if seconds := r.files.settings.RunTimeoutSeconds; seconds > 0 {
+	if seconds := r.files.Settings.RunTimeoutSeconds; seconds > 0 {
 		timer := time.NewTimer(time.Duration(seconds) * time.Second)
 		defer timer.Stop()
 		timeout = timer.C
 	}
 	ticker := time.NewTicker(r.intervals.Poll)
 	defer ticker.Stop()
-	progress, observer := progress{runner: r}, observer{runner: r}
+	progress, observer := progress{play: r}, observer{play: r}
 	var connection <-chan time.Time
 	if r.place != nil {
 		observing := time.NewTicker(r.intervals.Observe)
@@ -162,7 +152,7 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 		case <-ended:
 			return stopped
 		case <-timeout:
-			limit := time.Duration(r.files.settings.RunTimeoutSeconds) * time.Second
+			limit := time.Duration(r.files.Settings.RunTimeoutSeconds) * time.Second
 			end(gate.OutcomeTimedOut, fmt.Sprintf("the run was ended because it took longer than runTimeout (%s)", limit), r.intervals.Grace)
 		case <-last.reached:
 			end(gate.OutcomeInterrupted, r.cutMessage(last), r.intervals.ReserveGrace)
@@ -172,12 +162,12 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 			observer.first(ctx)
 		case <-ticker.C:
 			observer.again(ctx)
-			last.look(ctx, r)
+			last.look(ctx, r.scope)
 			live, err := r.resource.get(ctx)
 			if err != nil {
 				continue // Nothing is lost: the next poll reads it again.
 			}
-			if live.GetAnnotations()[gate.AnnotationCancel] == r.call.ident {
+			if live.GetAnnotations()[gate.AnnotationCancel] == r.call.Ident {
 				end(gate.OutcomeCancelled, "the run was cancelled by annotation "+gate.AnnotationCancel, r.intervals.Grace)
 			}
 			progress.write(ctx, live)
@@ -187,15 +177,15 @@ func (r *runner) watch(ctx context.Context, command *exec.Cmd, ended <-chan stru
 
 // progress writes the current task of a run to status.
 type progress struct {
-	runner  *runner
+	play    *play
 	task    string
 	written time.Time
 }
 
 // write writes the current task if it has changed, unless it was written just before.
 func (p *progress) write(ctx context.Context, live *unstructured.Unstructured) {
-	r := p.runner
-	report, err := readReport(r.reportFile())
+	r := p.play
+	report, err := r.call.Report()
 	if err != nil || report.CurrentTask == nil || report.Ended != "" || time.Since(p.written) < r.intervals.Progress {
 		return
 	}
@@ -203,11 +193,100 @@ func (p *progress) write(ctx context.Context, live *unstructured.Unstructured) {
 	if task == p.task {
 		return
 	}
-	if id, _, _ := unstructured.NestedString(live.Object, "status", "lastRun", "id"); id != r.call.ident {
+	if id, _, _ := unstructured.NestedString(live.Object, "status", "lastRun", "id"); id != r.call.Ident {
 		return
 	}
 	// A conflict or an API server that is away costs nothing: the next poll tries again.
 	if _, err := r.resource.setStatus(ctx, live, runstatus.Progress(statusOf(live), report)); err == nil {
 		p.task, p.written = task, time.Now()
 	}
+}
+
+// observer tells the state at once what a run learns about its endpoint.
+type observer struct {
+	play  *play
+	known bool
+}
+
+// first looks at the report until the connection is known.
+func (o *observer) first(ctx context.Context) {
+	if !o.known {
+		o.again(ctx)
+	}
+}
+
+// again looks at the report. A write that fails is repeated by the next call.
+func (o *observer) again(ctx context.Context) {
+	r := o.play
+	if r.place == nil {
+		return
+	}
+	report, err := r.call.Report()
+	if err != nil || report.Ended != "" || report.Connection == r.place.Reported {
+		return
+	}
+	o.known = true
+	if err := (endpoints{r.scope}).observe(ctx, r.place, report); err != nil {
+		return
+	}
+	r.place.Reported, r.place.ToldAt = report.Connection, time.Now()
+	if err := r.journal.UpdatePlace(r.place); err != nil {
+		r.out.Note("journal: %v", err)
+	}
+}
+
+// lastMoment tells when a run has to end because its pod does.
+type lastMoment struct {
+	// seen is when the pod was first seen to be terminating. The clock of the API server may differ.
+	seen  time.Time
+	grace time.Duration
+	// reached delivers once that time has come. It is nil as long as the pod is not terminating.
+	reached <-chan time.Time
+}
+
+// look reads the pod again. While it cannot be read, nothing changes. The grace period may become shorter.
+func (m *lastMoment) look(ctx context.Context, r *scope) {
+	termination, err := r.podLock.Termination(ctx)
+	if err != nil || !termination.Deleted || m.reached != nil && termination.Grace >= m.grace {
+		return
+	}
+	if m.seen.IsZero() {
+		m.seen = time.Now()
+		r.out.Note("the pod is terminating: the run has %s to end", max(0, termination.Grace-r.intervals.Reserve))
+	}
+	m.grace = termination.Grace
+	m.reached = time.After(time.Until(m.seen.Add(m.grace - r.intervals.Reserve)))
+}
+
+// currentTask returns the name of the task that is running, or "".
+func (r *play) currentTask() string {
+	report, err := r.call.Report()
+	if err != nil || report.CurrentTask == nil {
+		return ""
+	}
+	return report.CurrentTask.Name
+}
+
+// cutMessage says why a run was ended, and where.
+func (r *play) cutMessage(m lastMoment) string {
+	task := r.currentTask()
+	if task != "" {
+		task = fmt.Sprintf(" in task %q", printable.Line(task, 256))
+	}
+	return fmt.Sprintf("the run was ended%s because pod %s was deleted and ends %d seconds later (runtime.terminationSeconds); it starts again in the next pod",
+		task, r.podLock.PodName, int(m.grace.Seconds()))
+}
+
+// evaluate returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
+func evaluate(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
+	if report.RequeueAfter != "" {
+		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
+			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", printable.Line(report.RequeueAfter, 100))
+		}
+	}
+	if problem != "" {
+		report.Failures = append(report.Failures, runstatus.Failure{Message: problem})
+		return report, gate.OutcomeFailed
+	}
+	return report, runstatus.OutcomeOf(report)
 }

@@ -9,30 +9,32 @@ import (
 	"time"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
+	"github.com/collection-operator/collection-operator/internal/run/runner/process"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
-// newPlay returns a runner whose ansible-runner is a shell script. Nothing of it is polled.
-func newPlay(t *testing.T, script string) *runner {
+// newPlay returns a play whose ansible-runner is a shell script. Nothing of it is polled.
+func newPlay(t *testing.T, script string) *play {
 	t.Helper()
 	dir := t.TempDir()
 	program := filepath.Join(dir, "ansible-runner")
 	apiserver.Must(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script), 0o700))
 	t.Setenv(realRunner, program)
-	return &runner{
-		call: call{dir: dir, playbook: "/entry.yml", ident: "42"}, out: &output{},
-		files: &files{settings: &gate.Settings{}}, intervals: Intervals{Poll: time.Hour, Grace: time.Hour},
-	}
+	return &play{scope: &scope{
+		call: podfiles.Call{Dir: dir, Playbook: "/entry.yml", Ident: "42"}, out: &process.Output{},
+		files: &podfiles.Files{Settings: &gate.Settings{}}, intervals: Intervals{Poll: time.Hour, Grace: time.Hour},
+	}}
 }
 
 // play runs it with the lock of its folder, which is released here at the end.
-func (r *runner) playLocked(t *testing.T) (runstatus.Report, gate.Outcome) {
+func (r *play) playLocked(t *testing.T) (runstatus.Report, gate.Outcome) {
 	t.Helper()
-	lock, err := lockFolder(r.call.dir)
+	lock, err := podfiles.LockFolder(r.call.Dir)
 	apiserver.Must(t, err)
 	defer lock.Close()
-	return r.play(t.Context(), lock)
+	return r.run(t.Context(), lock)
 }
 
 const writeReport = `report() { echo "$1" >"$ZOSCB_RUN_REPORT.new" && mv "$ZOSCB_RUN_REPORT.new" "$ZOSCB_RUN_REPORT"; }
@@ -102,7 +104,7 @@ func TestRunTimeout(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := newPlay(t, writeReport+test.script)
-			r.files.settings.RunTimeoutSeconds = 1
+			r.files.Settings.RunTimeoutSeconds = 1
 			if r.intervals.Grace = time.Minute; name == "ignores SIGTERM" {
 				r.intervals.Grace = 100 * time.Millisecond
 			}
@@ -116,22 +118,22 @@ func TestRunTimeout(t *testing.T) {
 
 func TestLockIsHeldUntilTheRunnerEnds(t *testing.T) {
 	r := newPlay(t, `echo $$ >"$(dirname "$0")/pid"; sleep 1000 & wait`)
-	lock, err := lockFolder(r.call.dir)
+	lock, err := podfiles.LockFolder(r.call.Dir)
 	apiserver.Must(t, err)
-	ended, err := r.start(r.command(lock))
+	ended, err := process.Start(r.command(lock), r.out)
 	apiserver.Must(t, err)
 	pid := 0
 	waitFor(t, func() bool {
-		pid = readPID(filepath.Join(r.call.dir, "pid"))
+		pid = readPID(filepath.Join(r.call.Dir, "pid"))
 		return pid != 0
 	})
 	apiserver.Must(t, lock.Close()) // As if the gate had ended.
-	if again, err := lockFolder(r.call.dir); again != nil || err != nil {
+	if again, err := podfiles.LockFolder(r.call.Dir); again != nil || err != nil {
 		t.Fatalf("the lock was taken while the runner ran: %v", err)
 	}
 	apiserver.Must(t, syscall.Kill(-pid, syscall.SIGKILL))
 	<-ended
-	again, err := lockFolder(r.call.dir)
+	again, err := podfiles.LockFolder(r.call.Dir)
 	if again == nil || err != nil {
 		t.Fatalf("the lock is not free after the end: %v", err)
 	}
@@ -140,14 +142,14 @@ func TestLockIsHeldUntilTheRunnerEnds(t *testing.T) {
 
 // ansible-runner starts ansible-playbook in a session of its own.
 func TestPlaybookOfAKilledRunnerEnds(t *testing.T) {
-	apiserver.Must(t, adoptOrphans())
+	apiserver.Must(t, process.AdoptOrphans())
 	r := newPlay(t, `cd "$(dirname "$0")"; setsid sh -c 'sleep 1000 & echo $! >task.new; echo $$ >playbook; mv task.new task; wait' &
 until [ -e task ]; do :; done; kill -9 $$`)
 	if _, outcome := r.playLocked(t); outcome != gate.OutcomeFailed {
 		t.Errorf("outcome %s", outcome)
 	}
 	for _, name := range []string{"playbook", "task"} {
-		if pid := readPID(filepath.Join(r.call.dir, name)); pid == 0 || syscall.Kill(pid, 0) == nil {
+		if pid := readPID(filepath.Join(r.call.Dir, name)); pid == 0 || syscall.Kill(pid, 0) == nil {
 			t.Errorf("process %d, the %s, goes on", pid, name)
 		}
 	}
@@ -159,7 +161,7 @@ func TestOutputOfProcessesThatOutliveTheRun(t *testing.T) {
 	if _, outcome := r.playLocked(t); outcome != gate.OutcomeSucceeded || time.Since(started) > 30*time.Second {
 		t.Errorf("%s after %s", outcome, time.Since(started))
 	}
-	apiserver.Must(t, syscall.Kill(readPID(filepath.Join(r.call.dir, "pid")), syscall.SIGKILL))
+	apiserver.Must(t, syscall.Kill(readPID(filepath.Join(r.call.Dir, "pid")), syscall.SIGKILL))
 }
 
 func readPID(path string) int {

@@ -2,52 +2,54 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
+
+// recorder writes what becomes of runs: to the journal, so that another process of the pod can go on, and to the resource.
+type recorder struct{ *scope }
 
 // begin prepares the run folder and writes that a run starts: to the journal, to the record and to status, in this order.
 // Until the run ends, its record says Interrupted, so that the next pod starts it again if this one does not see the end. The
 // record comes before status, because one that is older than status does not count. If a write fails, no run starts.
-func (r *runner) begin(ctx context.Context, s situation) (*journalEntry, error) {
-	if err := r.prepareFolder(r.supplyOf(s.live), s.decision.Migration); err != nil {
+func (r recorder) begin(ctx context.Context, s situation, p permit) (*podfiles.Entry, error) {
+	if err := prepareFolder(r.scope, r.supplyOf(s.live), s.decision.Migration); err != nil {
 		return nil, err
 	}
 	now := metav1.Now()
 	settings := *s.input.Settings
 	settings.Kinds = nil
-	entry := &journalEntry{
-		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: r.place, Waited: r.waited,
+	entry := &podfiles.Entry{
+		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: p.place, Waited: p.waited,
 		Run: runstatus.Run{
-			ID: r.call.ident, Event: s.input.Event, Reason: s.decision.RunReason(), Attempt: s.decision.Attempt, Started: now,
-			Version: settings.Version, Digest: settings.Digest, Endpoint: text(specOf(s.live)["zosendpoint"]),
+			ID: r.call.Ident, Event: s.input.Event, Reason: s.decision.RunReason(), Attempt: s.decision.Attempt, Started: now,
+			Version: settings.Version, Digest: settings.Digest, Endpoint: endpointOf(specOf(s.live)),
 		},
 	}
 	entry.Input.Settings = &settings
-	if err := r.journal.write(*entry); err != nil {
+	if err := r.journal.Write(*entry); err != nil {
 		return nil, err
 	}
 	if err := r.writeStart(ctx, s, entry); err != nil {
-		return nil, errors.Join(err, r.journal.remove(entry.UID))
+		return nil, errors.Join(err, r.journal.Remove(entry.UID))
 	}
 	return entry, nil
 }
 
 // writeStart writes to the resource that a run starts.
-func (r *runner) writeStart(ctx context.Context, s situation, entry *journalEntry) error {
+func (r recorder) writeStart(ctx context.Context, s situation, entry *podfiles.Entry) error {
 	record := gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, entry.Run.Started.Time, 0)
 	live, err := r.setRecord(ctx, s.live, record)
 	if err != nil {
@@ -59,46 +61,11 @@ func (r *runner) writeStart(ctx context.Context, s situation, entry *journalEntr
 	return nil
 }
 
-// prepareFolder removes what former calls left, reduces the extra vars to what the playbook gets, and removes the address of
-// ansible-operator: only the gate answers it. For a migration it replaces the playbook.
-func (r *runner) prepareFolder(supply gate.Supply, m *gate.Migration) error {
-	if err := r.call.artifacts().removeLinks(); err != nil {
-		return err
-	}
-	for _, file := range []string{r.reportFile(), optionsFile(r.call.dir)} {
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	vars, _ := supply.ExtraVars(r.files.given)
-	if m != nil {
-		vars = m.Vars(vars, r.files.settings.MigrationPlaybook)
-	}
-	if err := writeJSON(extraVarsFile(r.call.dir), vars); err != nil {
-		return err
-	}
-	settings := map[string]any{}
-	if err := readJSON(settingsFile(r.call.dir), &settings); err != nil {
-		return err
-	}
-	delete(settings, "runner_http_url")
-	delete(settings, "runner_http_path")
-	return writeJSON(settingsFile(r.call.dir), settings)
-}
-
-func writeJSON(path string, value any) error {
-	content, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	return replaceFile(path, content)
-}
-
 // complete adds the end of a run to its entry.
-func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, finished time.Time) {
+func complete(e *podfiles.Entry, report runstatus.Report, outcome gate.Outcome, finished time.Time) {
 	var again time.Duration
 	if outcome.Succeeded() {
-		again, _ = time.ParseDuration(report.RequeueAfter) // It is valid or empty: judge has checked it.
+		again, _ = time.ParseDuration(report.RequeueAfter) // It is valid or empty: evaluate has checked it.
 	}
 	at := metav1.NewTime(finished)
 	e.Report, e.Ended = report, true
@@ -106,24 +73,24 @@ func complete(e *journalEntry, report runstatus.Report, outcome gate.Outcome, fi
 	e.Run.Outcome, e.Run.Finished = e.Record.Outcome, &at
 }
 
-// recoverJournal writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has
+// recover writes the outcome of an earlier run that could not be written, or whose gate ended before the run. The caller has
 // the lock of the folder, so that run has ended. It returns the resource as it is now.
-func (r *runner) recoverJournal(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	entry, err := r.journal.read(live.GetUID())
+func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	entry, err := r.journal.Read(live.GetUID())
 	if err != nil {
 		return nil, fmt.Errorf("journal: %w", err)
 	}
 	if entry == nil {
 		return live, nil
 	}
-	if err := os.RemoveAll(r.personalFolder(entry.UID, entry.Run.ID)); err != nil {
+	if err := os.RemoveAll(personalFolder(r.files, entry.UID, entry.Run.ID)); err != nil {
 		return nil, fmt.Errorf("remove the credential of an earlier run: %w", err)
 	}
 	if entry.Check {
 		return live, r.settleCheck(ctx, entry)
 	}
 	if !entry.Ended {
-		report, err := readReport(r.reportFile())
+		report, err := r.call.Report()
 		outcome := gate.OutcomeInterrupted
 		if err == nil && report.Ended != "" {
 			report, outcome = evaluate(report, "")
@@ -136,19 +103,19 @@ func (r *runner) recoverJournal(ctx context.Context, live *unstructured.Unstruct
 	if err != nil {
 		return nil, fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
 	}
-	if err := r.journal.remove(entry.UID); err != nil {
+	if err := r.journal.Remove(entry.UID); err != nil {
 		return nil, err
 	}
 	if live == nil {
 		return nil, errors.New("the resource is gone")
 	}
-	r.countRun(ctx, entry)
+	counts{r.scope}.run(ctx, entry)
 	r.announceFailure(ctx, live, entry)
 	return live, nil
 }
 
 // persist writes an outcome while the API server may be away. If it fails, the entry stays in the journal.
-func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
+func (r recorder) persist(ctx context.Context, entry *podfiles.Entry) error {
 	err := r.repeat(ctx, "the outcome is written later", func() error {
 		_, err := r.conclude(ctx, entry)
 		return err
@@ -156,11 +123,11 @@ func (r *runner) persist(ctx context.Context, entry *journalEntry) error {
 	if err != nil {
 		return fmt.Errorf("write the outcome of run %s: %w", entry.Run.ID, err)
 	}
-	return r.journal.remove(entry.UID)
+	return r.journal.Remove(entry.UID)
 }
 
 // repeat calls write until it succeeds, until its error is one that stays, or for as long as Intervals says. It logs errors once.
-func (r *runner) repeat(ctx context.Context, note string, write func() error) error {
+func (r recorder) repeat(ctx context.Context, note string, write func() error) error {
 	deadline := time.Now().Add(r.intervals.Persist)
 	reported := ""
 	for delay := r.intervals.PersistRetry; ; delay = min(2*delay, r.intervals.PersistMaxRetry) {
@@ -173,7 +140,7 @@ func (r *runner) repeat(ctx context.Context, note string, write func() error) er
 			delay = r.intervals.PersistRetry
 		} else if err.Error() != reported {
 			reported = err.Error()
-			r.out.note("%s: %v", note, err)
+			r.out.Note("%s: %v", note, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -185,24 +152,24 @@ func (r *runner) repeat(ctx context.Context, note string, write func() error) er
 
 // conclude releases the place of a run, and writes its outcome. It can be repeated. That a migration has failed is known to the
 // others before its record says that the run has ended.
-func (r *runner) conclude(ctx context.Context, entry *journalEntry) (*unstructured.Unstructured, error) {
-	err := r.release(ctx, entry.Place, entry.Run.ID, entry.Report)
+func (r recorder) conclude(ctx context.Context, entry *podfiles.Entry) (*unstructured.Unstructured, error) {
+	err := endpoints{r.scope}.release(ctx, entry.Place, entry.Run.ID, entry.Report)
 	if err == nil {
 		entry.Place = nil
 	}
-	if stopErr := r.stopMigrations(ctx, entry); stopErr != nil {
+	if stopErr := (migrations{r.scope}).stop(ctx, entry); stopErr != nil {
 		return nil, errors.Join(err, stopErr)
 	}
 	live, writeErr := r.writeOutcome(ctx, entry)
 	if writeErr == nil {
-		r.resumeMigrations(ctx, entry)
+		migrations{r.scope}.resume(ctx, entry)
 	}
 	return live, errors.Join(err, writeErr)
 }
 
 // writeOutcome writes record and status, as far as they are not written yet, and unless another run has begun since. It
 // returns the resource as it is now, or nil if it is gone.
-func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstructured.Unstructured, error) {
+func (r recorder) writeOutcome(ctx context.Context, entry *podfiles.Entry) (*unstructured.Unstructured, error) {
 	live, err := r.resource.get(ctx)
 	if r.resource.isGone(err) {
 		return nil, nil
@@ -231,18 +198,34 @@ func (r *runner) writeOutcome(ctx context.Context, entry *journalEntry) (*unstru
 	return r.writeStatus(ctx, live, runstatus.End(status, about, entry.Run, entry.Report, entry.Record))
 }
 
-// evaluate returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
-func evaluate(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
-	if report.RequeueAfter != "" {
-		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
-			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", printable.Line(report.RequeueAfter, 100))
-		}
+// releaseCheck gives back the place of a check while the API server may be away. If it fails, the entry stays in the journal.
+func (r recorder) releaseCheck(ctx context.Context, entry *podfiles.Entry, report runstatus.Report) error {
+	err := r.repeat(ctx, "the endpoint learns later that the drift check has ended", func() error {
+		return endpoints{r.scope}.release(ctx, entry.Place, entry.Run.ID, report)
+	})
+	if err != nil {
+		return err
 	}
-	if problem != "" {
-		report.Failures = append(report.Failures, runstatus.Failure{Message: problem})
-		return report, gate.OutcomeFailed
+	return r.journal.Remove(entry.UID)
+}
+
+// settleCheck gives back the place of a check whose gate could not.
+func (r recorder) settleCheck(ctx context.Context, entry *podfiles.Entry) error {
+	report, err := r.call.Report()
+	if err != nil {
+		report = runstatus.Report{} // The check ended before it learned anything.
 	}
-	return report, runstatus.OutcomeOf(report)
+	if err := (endpoints{r.scope}).release(ctx, entry.Place, entry.Run.ID, report); err != nil {
+		return fmt.Errorf("end the drift check %s: %w", entry.Run.ID, err)
+	}
+	return r.journal.Remove(entry.UID)
+}
+
+func (r recorder) announceFailure(ctx context.Context, live *unstructured.Unstructured, entry *podfiles.Entry) {
+	if !entry.Run.Outcome.Succeeded() {
+		message := fmt.Sprintf("run %s: %s: %s", entry.Run.ID, entry.Run.Outcome, messages(entry.Report))
+		r.announce(ctx, live, corev1.EventTypeWarning, "RunFailed", message)
+	}
 }
 
 // messages joins the messages of a report.
@@ -252,10 +235,4 @@ func messages(report runstatus.Report) string {
 		lines[i] = failure.Message
 	}
 	return strings.Join(lines, "; ")
-}
-
-func readReport(path string) (runstatus.Report, error) {
-	var report runstatus.Report
-	err := readJSON(path, &report)
-	return report, err
 }

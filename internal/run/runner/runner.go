@@ -1,3 +1,6 @@
+// Package runner is the gate's input and output: the program that ansible-operator starts as ansible-runner. It reads what a
+// decision depends on, calls gate.Decide, runs the real ansible-runner if the playbook is to run, and writes what the run did
+// to the resource. It never waits for something else to happen: "not now" is an answer to ansible-operator.
 package runner
 
 import (
@@ -5,49 +8,96 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
+	"os/exec"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/podclient"
 	"github.com/collection-operator/collection-operator/internal/run/podlock"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
+	"github.com/collection-operator/collection-operator/internal/run/runner/process"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// runner handles one call for one resource.
-type runner struct {
-	call      call
-	files     *files
-	out       *output
-	podLock   podlock.Lock
-	client    dynamic.Interface
-	resource  resource
-	journal   journal
-	tickets   tickets
-	intervals Intervals
-	// installation is the UID of the operator's Lease.
-	installation types.UID
-	// place is that of the run, or nil.
-	place *place
-	// personal is the credential of the user that the run uses, or nil.
-	personal *personal
-	// waited is how long the run has waited for its endpoint.
-	waited time.Duration
-	// checking is true during a drift check.
-	checking bool
+// Main handles one call of ansible-runner and returns the exit code. Only calls of the form that ansible-operator uses pass
+// the gate; others go to the real program.
+func Main(ctx context.Context, intervals Intervals, args []string) int {
+	if len(args) == 0 || args[0] != "run" {
+		return fail(execReal(args))
+	}
+	call, err := podfiles.ParseCall(args)
+	if err != nil {
+		return fail(err)
+	}
+	receiver, err := newReceiver(call)
+	if err != nil {
+		return fail(err)
+	}
+	out := process.OpenOutput(call.Ident)
+	result := handle(ctx, intervals, call, out)
+	if err := call.Artifacts().End(call.Ident); err != nil {
+		out.Note("artifacts: %v", err)
+	}
+	return fail(receiver.post(ctx, result))
 }
 
-// situation is a resource at the time of a decision.
-type situation struct {
-	live     *unstructured.Unstructured
-	input    gate.Input
-	decision gate.Decision
+func fail(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, "gate:", err)
+	return 1
 }
+
+// handle returns what to tell ansible-operator.
+func handle(ctx context.Context, intervals Intervals, call podfiles.Call, out *process.Output) answer {
+	r, err := open(intervals, call, out)
+	if err != nil {
+		out.Note("the gate cannot be used: %v", err)
+		return askAgain(intervals.Retry)
+	}
+	result, err := r.handle(ctx)
+	if apierrors.IsConflict(err) {
+		return askAgain(intervals.Conflict)
+	}
+	if err != nil {
+		r.out.Note("no run is started: %v", err)
+		return askAgain(intervals.Retry)
+	}
+	return result
+}
+
+// open reads everything but the cluster.
+func open(intervals Intervals, call podfiles.Call, out *process.Output) (*runner, error) {
+	files, err := podfiles.ReadFiles(call)
+	if err != nil {
+		return nil, err
+	}
+	out.SetResource(files.KindName, files.Namespace, files.Name)
+	if err := process.AdoptOrphans(); err != nil {
+		return nil, fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	client, err := podclient.New()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := podlock.FromEnvironment(client, files.Settings.Operator)
+	if err != nil {
+		return nil, err
+	}
+	return &runner{&scope{
+		call: call, files: files, out: out, podLock: lock, client: client, resource: newResource(client, files),
+		journal: podfiles.Journal{Dir: files.StateDir}, tickets: podfiles.NewTickets(files.StateDir, intervals.TicketGrace, intervals.TicketLifetime), intervals: intervals,
+	}}, nil
+}
+
+// runner handles one call for one resource.
+type runner struct{ *scope }
 
 // handle decides and acts. An error means that nothing was started, and that the decision has to be made again.
 func (r *runner) handle(ctx context.Context) (answer, error) {
@@ -60,98 +110,82 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 		// ansible-operator asks again if the resource is gone, and finds out.
 		return answer{}, fmt.Errorf("read the resource: %w", err)
 	}
-	lock, err := lockFolder(r.call.dir)
+	lock, err := podfiles.LockFolder(r.call.Dir)
 	if err != nil {
 		return answer{}, err
 	}
 	if lock != nil {
 		defer func() { _ = lock.Close() }()
-		if live, err = r.recoverJournal(ctx, live); err != nil {
+		if live, err = (recorder{r.scope}).recover(ctx, live); err != nil {
 			return answer{}, err
 		}
 	}
 	s := situation{live: live}
-	if s.input, err = r.input(ctx, live); err != nil {
+	if s.input, err = readInput(ctx, r.scope, live); err != nil {
 		return answer{}, err
 	}
 	s.input.Running = lock == nil
 	s.decision = gate.Decide(s.input)
 	if s.decision.Action != gate.ActionRun && s.decision.Action != gate.ActionCheck {
-		if err := r.tickets.remove(live.GetUID(), ""); err != nil {
+		if err := r.tickets.Remove(live.GetUID(), ""); err != nil {
 			return answer{}, err
 		}
-		if s, err = r.refuseCheck(ctx, s); err != nil {
+		if s, err = (driftCheck{recorder{r.scope}}).refuse(ctx, s); err != nil {
 			return answer{}, err
 		}
 		if s.decision.Action == gate.ActionSkip {
-			r.countSkip(ctx)
+			counts{r.scope}.skip(ctx)
 		}
 		return r.skip(ctx, s)
 	}
 	if err := r.refuseIfTerminating(ctx); err != nil {
 		return answer{}, err
 	}
-	wait, err := r.mayStart(ctx, &s)
-	if err != nil {
+	permit, err := mayStart(ctx, r.scope, s)
+	var wait *waitError
+	if err != nil && !errors.As(err, &wait) {
 		return answer{}, err
 	}
+	s.decision.Canary = permit.place != nil && permit.place.Canary
 	isCheck := s.decision.Action == gate.ActionCheck
 	switch {
 	case wait != nil && isCheck:
 		return r.postponeCheck(ctx, s, wait.After)
 	case wait != nil:
-		return r.wait(ctx, s, *wait)
+		return r.wait(ctx, s, wait)
 	case isCheck:
-		return r.check(ctx, s, lock)
+		return driftCheck{recorder{r.scope}}.run(ctx, s, permit, lock)
 	}
-	return r.run(ctx, s, lock)
+	return r.run(ctx, s, permit, lock)
 }
 
-// input reads what the decision depends on.
-func (r *runner) input(ctx context.Context, live *unstructured.Unstructured) (gate.Input, error) {
-	f, supply := r.files, r.supplyOf(live)
-	handed, _ := supply.Declared(gate.ReceivedSpec(f.given))
-	wanted, _ := supply.Declared(specOf(live))
-	var err error
-	facts := gate.Facts{Event: f.event, Variables: handed, Digest: f.settings.Digest}
-	if facts.References, err = r.readReferences(ctx, f.kind.References(handed)); err != nil {
-		return gate.Input{}, err
+// wait answers that a run waits. Status says why, unless that usually ends within seconds.
+func (r *runner) wait(ctx context.Context, s situation, w *waitError) (answer, error) {
+	if w.Brief && time.Since(w.since) < r.intervals.Visible {
+		return askAgain(w.After), nil
 	}
-	if facts.Secrets, err = r.readSecrets(ctx, f.kind.SecretNames(handed)); err != nil {
-		return gate.Input{}, err
+	shown := runstatus.Waiting{Reason: string(w.Reason), Message: w.Message, Since: metav1.NewTime(w.since)}
+	if !w.Until.IsZero() {
+		shown.Until = new(metav1.NewTime(w.Until.UTC().Truncate(time.Second)))
 	}
-	if facts.EndpointVariables, err = f.endpointVariables(text(handed["zosendpoint"])); err != nil {
-		return gate.Input{}, err
+	status := statusOf(s.live)
+	wanted := runstatus.Wait(status, r.statusResource(s.live), shown)
+	if !runstatus.Equal(status, wanted) {
+		if _, err := r.writeStatus(ctx, s.live, wanted); err != nil {
+			return answer{}, fmt.Errorf("write status: %w", err)
+		}
 	}
-	annotations := live.GetAnnotations()
-	period, err := time.ParseDuration(gate.Annotation(annotations, gate.AnnotationReconcilePeriod))
-	if err != nil {
-		period = 0
-	}
-	return gate.Input{
-		Settings: f.settings, Kind: f.kind, Now: time.Now(), Event: f.event, Current: supply.Fingerprint(f.key, facts),
-		Installation: r.installation, Defaults: supply.RanWith(handed), Accepts: r.accepts(live),
-		Stale:  !reflect.DeepEqual(handed, wanted) || deleting(live) != (f.event == gate.EventDelete),
-		Record: r.record(live), Baseline: runstatus.IsBaseline(statusOf(live), live.GetGeneration()), LastRun: runstatus.LastRun(statusOf(live)),
-		Applied: runstatus.Applied(statusOf(live)), Migrated: runstatus.LastMigration(statusOf(live)),
-		UID: live.GetUID(), Requested: annotations[gate.AnnotationRequestedAt], Period: period,
-		CheckAsked: annotations[gate.AnnotationCheckRequestedAt],
-		Abandon:    annotations[gate.AnnotationAbandon] == "true", RunNow: annotations[endpoint.AnnotationRunNow],
-	}, nil
+	return askAgain(w.After), nil
 }
 
-// record returns the record of a resource, or nil if it has none with a valid signature.
-func (r *runner) record(live *unstructured.Unstructured) *gate.Record {
-	annotation := live.GetAnnotations()[gate.AnnotationRecord]
-	if annotation == "" {
-		return nil
+// postponeCheck answers that a check waits for its endpoint. Until then the resource is as if no check were due: it is not less
+// ready because of it.
+func (r *runner) postponeCheck(ctx context.Context, s situation, after time.Duration) (answer, error) {
+	s.decision.Action = gate.ActionSkip
+	if s.decision.After == 0 || after < s.decision.After {
+		s.decision.After = after
 	}
-	return r.files.key.Verify(r.files.identity(), annotation)
-}
-
-// setRecord writes a record to a resource.
-func (r *runner) setRecord(ctx context.Context, live *unstructured.Unstructured, record gate.Record) (*unstructured.Unstructured, error) {
-	return r.resource.setAnnotation(ctx, live, gate.AnnotationRecord, r.files.key.Sign(r.files.identity(), record))
+	return r.skip(ctx, s)
 }
 
 // skip answers without a run.
@@ -161,7 +195,7 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 	case gate.ActionFinish:
 		return answer{done: true}, nil
 	case gate.ActionAbandon:
-		return r.abandon(ctx, s)
+		return endpoints{r.scope}.abandon(ctx, s)
 	case gate.ActionAdopt:
 		adopted := gate.Baseline(s.input)
 		record = &adopted
@@ -183,45 +217,35 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 	return askAgain(s.decision.After), nil
 }
 
-// statusResource returns what status depends on.
-func (r *runner) statusResource(live *unstructured.Unstructured) runstatus.Resource {
-	spec, supply := specOf(live), r.supplyOf(live)
-	_, ignored := supply.Declared(spec)
-	return runstatus.Resource{
-		Kind: live.GetKind(), Name: live.GetName(), Version: r.files.settings.Version, MaxRetries: r.files.settings.MaxRetries,
-		Generation: live.GetGeneration(), Deleting: deleting(live), ShowDiff: r.files.kind.ShowDiff, Authors: runstatus.AuthorsOf(live.GetManagedFields()),
-		Ignored: ignored, DefaultsKept: supply.Kept(spec), DefaultsNew: supply.New(r.files.key, spec), Now: time.Now(),
-	}
-}
-
 // run runs the playbook and records what it did.
-func (r *runner) run(ctx context.Context, s situation, lock *os.File) (answer, error) {
-	entry, err := r.begin(ctx, s)
+func (r *runner) run(ctx context.Context, s situation, p permit, lock *os.File) (answer, error) {
+	record := recorder{r.scope}
+	entry, err := record.begin(ctx, s, p)
 	if err != nil {
-		return answer{}, errors.Join(err, r.release(ctx, r.place, r.call.ident, runstatus.Report{}))
+		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.place, r.call.Ident, runstatus.Report{}))
 	}
-	if err := r.tickets.remove(entry.UID, ""); err != nil {
-		r.out.note("ticket: %v", err)
+	if err := r.tickets.Remove(entry.UID, ""); err != nil {
+		r.out.Note("ticket: %v", err)
 	}
 	if s.decision.Reason == gate.ReasonAsked {
 		r.announce(ctx, s.live, corev1.EventTypeNormal, "RunRequested", fmt.Sprintf("run %s was requested by annotation", entry.Run.ID))
 	}
-	report, outcome := r.play(ctx, lock)
+	report, outcome := (&play{scope: r.scope, permit: p}).run(ctx, lock)
 	complete(entry, report, outcome, time.Now())
-	if err := r.journal.write(*entry); err != nil {
-		r.out.note("journal: %v", err)
+	if err := r.journal.Write(*entry); err != nil {
+		r.out.Note("journal: %v", err)
 	}
-	if err := r.persist(ctx, entry); err != nil {
+	if err := record.persist(ctx, entry); err != nil {
 		return answer{}, err
 	}
-	r.countRun(ctx, entry)
-	r.announceFailure(ctx, s.live, entry)
-	r.tidy(ctx, s.live)
-	return r.after(s, entry.Record), nil
+	counts{r.scope}.run(ctx, entry)
+	record.announceFailure(ctx, s.live, entry)
+	tidy(ctx, r.scope, s.live)
+	return after(s, entry.Record), nil
 }
 
 // after returns the answer once a run is recorded.
-func (r *runner) after(s situation, record gate.Record) answer {
+func after(s situation, record gate.Record) answer {
 	if s.input.Event == gate.EventDelete && record.Deleted == s.input.UID {
 		return answer{done: true}
 	}
@@ -237,3 +261,43 @@ func (r *runner) after(s situation, record gate.Record) answer {
 		return askAgain(next.After)
 	}
 }
+
+// refuseIfTerminating returns an error if this pod is to end. ansible-operator goes on with the resources in its queue after SIGTERM.
+func (r *runner) refuseIfTerminating(ctx context.Context) error {
+	termination, err := r.podLock.Termination(ctx)
+	if err != nil {
+		return err
+	}
+	if termination.Deleted {
+		return fmt.Errorf("pod %s is terminating: the next pod starts it", r.podLock.PodName)
+	}
+	return nil
+}
+
+func execReal(args []string) error {
+	path, err := exec.LookPath(os.Getenv(realRunner))
+	if err != nil {
+		return fmt.Errorf("%s: %w", realRunner, err)
+	}
+	return syscall.Exec(path, append([]string{"ansible-runner"}, args...), os.Environ())
+}
+
+// Lock takes the lock of the operator's pod, and waits for it. Until then it answers probes at the port in ZOSCB_PROBE_PORT.
+func Lock(ctx context.Context) error {
+	settings, err := podfiles.ReadSettings()
+	if err != nil {
+		return err
+	}
+	client, err := podclient.New()
+	if err != nil {
+		return err
+	}
+	l, err := podlock.FromEnvironment(client, settings.Operator)
+	if err != nil {
+		return err
+	}
+	return podlock.AcquireWithProbes(ctx, l, ":"+os.Getenv("ZOSCB_PROBE_PORT"))
+}
+
+// KillChildren ends the run that this process has started, whatever it does at the moment.
+func KillChildren() error { return process.KillOrphans(DefaultIntervals().Grace, true) }

@@ -2,63 +2,74 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
+	"github.com/collection-operator/collection-operator/internal/run/runner/process"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// reasonSecretNotAllowed means that playbooks may not read a Secret that the resource names, or that does not exist.
-const reasonSecretNotAllowed endpoint.Reason = v2beta2.ReasonRuntimeObjectNotAllowed
+// secrets decides which Secrets a run may use.
+type secrets struct{ *scope }
 
 // maxFollowed limits the resources whose Secrets a run waits for.
 const maxFollowed = 1000
 
-// awaitSecrets returns why a run may not start: it would read a Secret that does not allow it. The Secrets are those that its variables
+// await returns why a run may not start: it would read a Secret that does not allow it. The Secrets are those that its variables
 // name, and those of resources that it refers to, which playbooks read too. The run gets these variables: it does not start if the resource
 // has changed since it was read.
-func (r *runner) awaitSecrets(ctx context.Context, s *situation) (*waiting, error) {
-	if !r.files.settings.NamesSecrets() {
-		return nil, nil
+func (r secrets) await(ctx context.Context, live *unstructured.Unstructured) error {
+	if !r.files.Settings.NamesSecrets() {
+		return nil
 	}
-	variables, _ := r.supplyOf(s.live).Declared(gate.ReceivedSpec(r.files.given))
+	variables, _ := r.supplyOf(live).Declared(gate.ReceivedSpec(r.files.Given))
 	names, err := r.secretNames(ctx, variables)
 	if len(names) == 0 || err != nil {
-		return nil, err
+		return err
 	}
-	access := endpoint.SecretAccess{Operator: r.files.settings.Operator}
-	if access.Kept, err = r.files.keptSecrets(); err != nil {
-		return nil, err
+	access := endpoint.SecretAccess{Operator: r.files.Settings.Operator}
+	if access.Kept, err = r.files.KeptSecrets(); err != nil {
+		return err
 	}
 	refused := map[endpoint.Access][]string{}
 	for _, name := range names {
 		secret, err := r.readSecret(ctx, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		allowed := access.Of(name, secret)
 		// A deletion playbook finds nothing to read, and often needs nothing: Secrets may be deleted together with their resource.
-		if allowed == endpoint.AccessAllowed || allowed == endpoint.AccessNeedsLabel && secret == nil && r.files.event == gate.EventDelete {
+		if allowed == endpoint.AccessAllowed || allowed == endpoint.AccessNeedsLabel && secret == nil && r.files.Event == gate.EventDelete {
 			continue
 		}
 		refused[allowed] = append(refused[allowed], name)
 	}
 	if len(refused) == 0 {
-		return nil, nil
+		return nil
 	}
-	return r.waitsFor(s.live, reasonSecretNotAllowed, access.Refusal(r.files.namespace, refused))
+	return r.waitFor(live, reasonSecretNotAllowed, access.Refusal(r.files.Namespace, refused))
 }
 
 // secretNames returns the sorted names of the Secrets that variables of the resource name, and those of resources that it refers to.
-func (r *runner) secretNames(ctx context.Context, variables map[string]any) ([]string, error) {
-	names, next := r.files.kind.SecretNames(variables), r.files.kind.References(variables)
+func (r secrets) secretNames(ctx context.Context, variables map[string]any) ([]string, error) {
+	names, next := r.files.Kind.SecretNames(variables), r.files.Kind.References(variables)
 	followed := map[string]bool{}
 	for ; len(next) > 0; next = next[1:] {
 		reference := next[0]
@@ -76,7 +87,7 @@ func (r *runner) secretNames(ctx context.Context, variables map[string]any) ([]s
 		if other == nil {
 			continue
 		}
-		id, kind := r.files.identity(), r.files.settings.Kind(plural)
+		id, kind := r.files.Identity(), r.files.Settings.Kind(plural)
 		id.Kind, id.Name = other.GetKind(), name
 		variables, _ := r.supply(kind, id, other).Declared(specOf(other))
 		names, next = append(names, kind.SecretNames(variables)...), append(next, kind.References(variables)...)
@@ -85,28 +96,167 @@ func (r *runner) secretNames(ctx context.Context, variables map[string]any) ([]s
 	return slices.Compact(names), nil
 }
 
-// readSecret returns a Secret of the namespace, or nil if there is none.
-func (r *runner) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
-	object, err := r.lookUp(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), name)
-	if err != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", name, err)
-	}
-	if object == nil {
-		return nil, nil
-	}
-	secret := &corev1.Secret{}
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, secret) != nil {
-		return nil, fmt.Errorf("read Secret %s: it cannot be decoded", name) // The error may have a part of the content.
-	}
-	return secret, nil
+// personalPolicy is the ValidatingAdmissionPolicy that decides who may name a Secret.
+const personalPolicy = "collection-operator-personal-credentials"
+
+// personal is the credential of a user, for one run.
+type personal struct {
+	// endpoint is the one that it is for.
+	endpoint   string
+	credential endpoint.Credential
+	// folder is in memory, and has what the run gets. It is named after the run.
+	folder string
 }
 
-// keptSecrets returns the names of Secrets that need no label.
-func (f *files) keptSecrets() ([]string, error) {
-	content, err := f.endpointFile("", gate.KeptSecretsFile)
-	if content == nil || err != nil {
+// takePersonal reads the credential that a resource names. It does nothing if the installation has the credential of the endpoint.
+// Annotation and spec are those of the same version of the resource, which is the one that begin makes the run of.
+func (r secrets) takePersonal(ctx context.Context, live *unstructured.Unstructured, name string, l *podfiles.Logon) (*personal, error) {
+	if l.Personal == nil {
+		return nil, nil
+	}
+	namespace, secretName := live.GetNamespace(), live.GetAnnotations()[endpoint.AnnotationCredential]
+	if secretName == "" {
+		return nil, r.waitFor(live, reasonPersonalMissing, fmt.Sprintf("runs on ZosEndpoint %s use personal credentials, and the resource names none: "+
+			"set annotation %s to the name of a Secret in namespace %s that you may read", name, endpoint.AnnotationCredential, namespace))
+	}
+	isProtected, err := r.isProtected(ctx, secretName)
+	if err != nil {
 		return nil, err
 	}
-	var kept []string
-	return kept, readJSON(filepath.Join(f.endpointsDir, gate.KeptSecretsFile), &kept)
+	if !isProtected {
+		return nil, r.waitFor(live, reasonPersonalUnprotected, fmt.Sprintf("the cluster does not check who may use Secret %s: an administrator must apply "+
+			"ValidatingAdmissionPolicy %s of config/policy and its binding", secretName, personalPolicy))
+	}
+	object, err := r.lookUp(ctx, corev1.SchemeGroupVersion.WithResource("secrets"), secretName)
+	switch {
+	case apierrors.IsForbidden(err):
+		r.out.Note("%v", err)
+		return nil, r.waitFor(live, reasonPersonalUnreadable, fmt.Sprintf("the operator may not read Secret %s in namespace %s: if it stays so, "+
+			"see the SubOperatorConfig and the log of the manager, which grants it", secretName, namespace))
+	case err != nil:
+		return nil, fmt.Errorf("read Secret %s: %w", secretName, err)
+	case object == nil:
+		return nil, r.waitFor(live, reasonPersonalInvalid, fmt.Sprintf("Secret %s, which annotation %s names, does not exist in namespace %s: create it, or change the annotation",
+			secretName, endpoint.AnnotationCredential, namespace))
+	}
+	credential, err := parsePersonal(object, l.UserKnown)
+	if err != nil {
+		return nil, r.waitFor(live, reasonPersonalInvalid, fmt.Sprintf("Secret %s, which annotation %s names, %v", secretName, endpoint.AnnotationCredential, err))
+	}
+	if credential.User != "" {
+		l.User = credential.User
+	}
+	l.Credential = l.Personal.Credential(l.User, credential.PrivateKey, credential.Passphrase, credential.Password)
+	return &personal{endpoint: name, credential: credential, folder: personalFolder(r.files, live.GetUID(), r.call.Ident)}, nil
+}
+
+func parsePersonal(object *unstructured.Unstructured, userKnown bool) (endpoint.Credential, error) {
+	secret := &corev1.Secret{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, secret); err != nil {
+		return endpoint.Credential{}, errors.New("cannot be decoded") // The error may have a part of the content.
+	}
+	credential, err := endpoint.ParseCredential(secret, userKnown)
+	if err == nil && credential.User != "" && !endpoint.IsUser(credential.User) {
+		err = errors.New("has a username with characters that are not allowed")
+	}
+	return credential, err
+}
+
+// isProtected reports whether the API server decides who may name a Secret in the resource: it refuses a dry run that names another
+// one, because operators must not do that. A dry run changes nothing.
+func (r secrets) isProtected(ctx context.Context, secretName string) (bool, error) {
+	another := "a"
+	if secretName == another {
+		another = "b"
+	}
+	changes := map[string]any{"metadata": map[string]any{"annotations": map[string]any{endpoint.AnnotationCredential: another}}}
+	content, err := json.Marshal(changes)
+	if err != nil {
+		return false, err
+	}
+	_, err = r.resource.client.Patch(ctx, r.resource.name, types.MergePatchType, content,
+		metav1.PatchOptions{FieldManager: runstatus.FieldManager, DryRun: []string{metav1.DryRunAll}})
+	switch {
+	case err == nil:
+		return false, nil
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+personalPolicy+"'"):
+		return true, nil
+	}
+	return false, fmt.Errorf("find out whether policy %s is in effect: %w", personalPolicy, err)
+}
+
+// personalFolder returns the folder of the credential of a run. A playbook that outlives its gate never finds what a later run gets.
+// The path is short, because ssh has sockets in it, whose paths have at most 107 bytes.
+func personalFolder(f *podfiles.Files, uid types.UID, run string) string {
+	sum := sha256.Sum256([]byte(string(uid) + "/" + run))
+	return filepath.Join(f.StateDir, "p", hex.EncodeToString(sum[:])[:10])
+}
+
+// logonVariables are those of Ansible with which the variables of an endpoint would log on as somebody else.
+var logonVariables = []string{
+	"ansible_ssh_user", "ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_private_key_file", "ansible_ssh_private_key_file",
+	"ansible_private_key", "ansible_ssh_private_key", "ansible_private_key_passphrase", "ansible_ssh_private_key_passphrase",
+}
+
+// write writes what the installation has of the endpoint, and the credential, for this user alone.
+func (p *personal) write(endpointsDir string) error {
+	if err := os.RemoveAll(p.folder); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(p.endpoints(), 0o700); err != nil {
+		return err
+	}
+	variables := map[string]json.RawMessage{}
+	if err := podfiles.ReadJSON(filepath.Join(endpointsDir, p.endpoint+"_vars.yaml"), &variables); err != nil {
+		return err
+	}
+	for _, name := range logonVariables {
+		delete(variables, name)
+	}
+	if p.credential.User != "" {
+		user, err := json.Marshal(p.credential.User)
+		if err != nil {
+			return err
+		}
+		variables["ansible_user"] = user
+	}
+	content, err := json.Marshal(variables)
+	if err != nil {
+		return err
+	}
+	knownHosts, err := podfiles.ReadFile(filepath.Join(endpointsDir, p.endpoint+"_known_hosts"))
+	if err != nil {
+		return err
+	}
+	for suffix, content := range map[string][]byte{
+		"_vars.yaml": content, "_known_hosts": knownHosts,
+		"_key": p.credential.PrivateKey, "_passphrase": p.credential.Passphrase, "_password": p.credential.Password,
+	} {
+		if len(content) == 0 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(p.endpoints(), p.endpoint+suffix), content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *personal) endpoints() string { return filepath.Join(p.folder, "endpoints") }
+
+// environment lets the run find its credential instead of the installation's endpoints, and have copies and connections of its own.
+func (p *personal) environment() []string {
+	return []string{
+		"ZOSCB_ENDPOINTS_DIR=" + p.endpoints(), "ZOSCB_STATE_DIR=" + filepath.Join(p.folder, "state"), "ANSIBLE_SSH_CONTROL_PATH_DIR=" + p.folder,
+	}
+}
+
+// forget ends the connections of a run, and removes its credential.
+func (p *personal) forget(r *scope) {
+	if err := process.KillOrphans(r.intervals.Grace, true); err != nil {
+		r.out.Note("end the connections of the run: %v", err)
+	}
+	if err := os.RemoveAll(p.folder); err != nil {
+		r.out.Note("remove the credential of the run: %v", err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
@@ -23,12 +24,12 @@ ls "$ZOSCB_ENDPOINTS_DIR" | tr '\n' ' ' >"$2/files"
 cat "$ZOSCB_ENDPOINTS_DIR/zos1_key" >"$2/key"
 report '{"ended": "successful"}'`)
 	endpoints := t.TempDir()
-	r.files.endpointsDir, r.files.stateDir = endpoints, t.TempDir()
+	r.files.EndpointsDir, r.files.StateDir = endpoints, t.TempDir()
 	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos1_vars.yaml"), []byte(`{"ansible_host": "h", "ansible_port": 22, "ansible_user": "SHARED",
 "ansible_ssh_user": "SHARED", "ansible_password": "shared", "ansible_ssh_private_key_file": "/shared"}`), 0o600))
 	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos1_known_hosts"), []byte("h ssh-ed25519 AAAA\n"), 0o600))
 	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos2_key"), []byte("another"), 0o600))
-	folder := r.personalFolder("5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "42")
+	folder := personalFolder(r.files, "5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "42")
 	r.personal = &personal{endpoint: "zos1", credential: endpoint.Credential{User: "ALICE", PrivateKey: []byte("k3y")}, folder: folder}
 	apiserver.Must(t, os.MkdirAll(filepath.Join(folder, "endpoints"), 0o700))
 	apiserver.Must(t, os.WriteFile(filepath.Join(folder, "endpoints", "zos1_password"), []byte("left by a run that was killed"), 0o600))
@@ -37,15 +38,15 @@ report '{"ended": "successful"}'`)
 		t.Fatal(outcome, report)
 	}
 	variables := map[string]any{}
-	apiserver.Must(t, json.Unmarshal(mustRead(t, filepath.Join(r.call.dir, "vars")), &variables))
+	apiserver.Must(t, json.Unmarshal(mustRead(t, filepath.Join(r.call.Dir, "vars")), &variables))
 	want := map[string]any{"ansible_host": "h", "ansible_port": 22.0, "ansible_user": "ALICE"}
 	if diff := cmp.Diff(want, variables); diff != "" {
 		t.Error(diff)
 	}
-	if files := string(mustRead(t, filepath.Join(r.call.dir, "files"))); files != "zos1_key zos1_known_hosts zos1_vars.yaml " {
+	if files := string(mustRead(t, filepath.Join(r.call.Dir, "files"))); files != "zos1_key zos1_known_hosts zos1_vars.yaml " {
 		t.Errorf("files %q", files)
 	}
-	if key := string(mustRead(t, filepath.Join(r.call.dir, "key"))); key != "k3y" {
+	if key := string(mustRead(t, filepath.Join(r.call.Dir, "key"))); key != "k3y" {
 		t.Errorf("key %q", key)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
@@ -62,24 +63,24 @@ func mustRead(t *testing.T, path string) []byte {
 
 // ssh appends a random suffix of 17 bytes to the path of a socket while it creates it, and Ansible's %C has 40.
 func TestPathsOfSocketsAreShort(t *testing.T) {
-	r := &runner{files: &files{stateDir: "/opt/ansible/home/zoscb"}}
-	folder := r.personalFolder("5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "2079224004096878988")
+	f := &podfiles.Files{StateDir: "/opt/ansible/home/zoscb"}
+	folder := personalFolder(f, "5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "2079224004096878988")
 	if path := folder + "/" + strings.Repeat("f", 12) + strings.Repeat("c", 40) + strings.Repeat("x", 17); len(path) > 107 {
 		t.Errorf("%d bytes: %s", len(path), path)
 	}
-	if another := r.personalFolder("5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "2079224004096878989"); another == folder {
+	if another := personalFolder(f, "5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "2079224004096878989"); another == folder {
 		t.Errorf("two runs have %s", folder)
 	}
 }
 
 func TestCredentialOfARunThatLostItsGateIsRemoved(t *testing.T) {
 	r := newPlay(t, "")
-	r.files.stateDir = t.TempDir()
-	r.journal = journal{dir: t.TempDir()}
-	folder := r.personalFolder("a", "41")
+	r.files.StateDir = t.TempDir()
+	r.journal = podfiles.Journal{Dir: t.TempDir()}
+	folder := personalFolder(r.files, "a", "41")
 	apiserver.Must(t, os.MkdirAll(folder, 0o700))
-	apiserver.Must(t, r.journal.write(journalEntry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
-	if _, err := r.recoverJournal(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
+	apiserver.Must(t, r.journal.Write(podfiles.Entry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
+	if _, err := (recorder{r.scope}).recover(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {

@@ -1,9 +1,11 @@
-package runner
+// Package process starts the processes of a run, copies what they print, and ends what is left of them.
+package process
 
 import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -11,12 +13,42 @@ import (
 	"time"
 )
 
-// KillChildren ends the run that this process has started, whatever it does at the moment.
-func KillChildren() error { return killOrphans(DefaultIntervals().Grace, true) }
+// Start starts the command with its output in out. The channel is closed when the command has ended.
+func Start(command *exec.Cmd, out *Output) (<-chan struct{}, error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	command.Stdout, command.Stderr = writer, writer
+	err = command.Start()
+	_ = writer.Close()
+	if err != nil {
+		_ = reader.Close()
+		return nil, err
+	}
+	copied := make(chan struct{})
+	go func() {
+		out.copyLines(reader)
+		close(copied)
+	}()
+	ended := make(chan struct{})
+	go func() {
+		_ = command.Wait() // The report and ProcessState say how it ended.
+		// Processes that outlive the run, such as ssh's multiplexing masters, may hold the pipe.
+		select {
+		case <-copied:
+		case <-time.After(time.Second):
+			_ = reader.Close()
+			<-copied
+		}
+		close(ended)
+	}()
+	return ended, nil
+}
 
-// killOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
+// KillOrphans ends what is left of a run whose ansible-runner has ended without its playbook, and waits until it is gone. The
 // connections that ssh shares between runs stay, unless connections is true.
-func killOrphans(grace time.Duration, connections bool) error {
+func KillOrphans(grace time.Duration, connections bool) error {
 	for deadline := time.Now().Add(grace); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // Processes that are not children of a command cannot be waited for.
 		left, err := children(os.Getpid(), connections)
 		if err != nil || len(left) == 0 {

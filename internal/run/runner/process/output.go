@@ -1,4 +1,4 @@
-package runner
+package process
 
 import (
 	"bufio"
@@ -29,17 +29,18 @@ const (
 	lastLines = 5
 )
 
-// output writes lines to the container's standard output, each with the resource and the run that it belongs to.
-type output struct {
+// Output writes lines to the container's standard output, each with the resource and the run that it belongs to.
+type Output struct {
 	mutex sync.Mutex
-	// file is nil if there is no such descriptor. Lines are then discarded.
-	file *os.File
+	// File is nil if there is no such descriptor. Lines are then discarded.
+	File *os.File
 	// lock keeps the lines of several runs apart: long ones are not written at once.
 	lock *os.File
 	line outputLine
-	// quiet is true if lines of a run are neither written nor kept.
-	quiet bool
-	last  []string
+	// Quiet is true during a drift check: lines of a run are neither written nor kept.
+	Quiet bool
+	// Last are the last lines of the run.
+	Last []string
 }
 
 type outputLine struct {
@@ -51,8 +52,9 @@ type outputLine struct {
 	Line      string `json:"line"`
 }
 
-func openOutput(run string) *output {
-	o := &output{line: outputLine{Run: run}}
+// OpenOutput returns the output for the lines of a run. What it is about is not known yet.
+func OpenOutput(run string) *Output {
+	o := &Output{line: outputLine{Run: run}}
 	fd, err := strconv.Atoi(os.Getenv(outputFD))
 	if err != nil || fd < 3 {
 		return o
@@ -61,24 +63,25 @@ func openOutput(run string) *output {
 		return o
 	}
 	unix.CloseOnExec(fd)
-	o.file = os.NewFile(uintptr(fd), "output")
+	o.File = os.NewFile(uintptr(fd), "output")
 	if dir := os.Getenv("ZOSCB_STATE_DIR"); dir != "" && os.MkdirAll(dir, 0o770) == nil {
 		o.lock, _ = os.OpenFile(filepath.Join(dir, "output.lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o660)
 	}
 	return o
 }
 
-func (o *output) setResource(kind, namespace, name string) {
+// SetResource is called once the files of the call are read.
+func (o *Output) SetResource(kind, namespace, name string) {
 	o.line.Kind, o.line.Namespace, o.line.Name = kind, namespace, name
 }
 
-// note writes a line of the gate itself.
-func (o *output) note(format string, args ...any) { o.write("gate: " + fmt.Sprintf(format, args...)) }
+// Note writes a line of the gate itself.
+func (o *Output) Note(format string, args ...any) { o.write("gate: " + fmt.Sprintf(format, args...)) }
 
-func (o *output) write(line string) {
+func (o *Output) write(line string) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if o.file == nil {
+	if o.File == nil {
 		return
 	}
 	entry := o.line
@@ -93,27 +96,27 @@ func (o *output) write(line string) {
 		_ = unix.Flock(int(o.lock.Fd()), unix.LOCK_EX)
 		defer func() { _ = unix.Flock(int(o.lock.Fd()), unix.LOCK_UN) }()
 	}
-	_, _ = o.file.Write(content.Bytes())
+	_, _ = o.File.Write(content.Bytes())
 }
 
 // copyLines writes each line of a run, until its end.
-func (o *output) copyLines(from io.Reader) {
+func (o *Output) copyLines(from io.Reader) {
 	reader := bufio.NewReaderSize(from, maxLineBytes)
 	for {
 		content, _, err := reader.ReadLine()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
-				o.note("output of the run: %v", err)
+				o.Note("output of the run: %v", err)
 			}
 			return
 		}
-		if o.quiet {
+		if o.Quiet {
 			continue
 		}
 		for line := range strings.SplitSeq(printable.Lines(string(content)), "\n") {
 			if strings.TrimSpace(line) != "" {
-				o.last = append(o.last, line)
-				o.last = o.last[max(0, len(o.last)-lastLines):]
+				o.Last = append(o.Last, line)
+				o.Last = o.Last[max(0, len(o.Last)-lastLines):]
 			}
 			o.write(line)
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -20,7 +21,7 @@ func TestUntilNextLook(t *testing.T) {
 		-time.Second: 10 * time.Second, 0: 10 * time.Second, 10 * time.Second: 10 * time.Second, 20500 * time.Millisecond: 20 * time.Second,
 		299 * time.Second: 299 * time.Second, time.Hour: 5 * time.Minute,
 	} {
-		if got := (&runner{intervals: DefaultIntervals()}).untilNextLook(waited); got != want {
+		if got := (&scope{intervals: DefaultIntervals()}).untilNextLook(waited); got != want {
 			t.Errorf("after %s: %s, want %s", waited, got, want)
 		}
 	}
@@ -33,19 +34,22 @@ func TestWaitingWithoutState(t *testing.T) {
 		reasonEndpointNotFound: true, reasonStateUnavailable: true, reasonCredentialUnknown: true, reasonEndpointInvalid: false,
 		reasonSecretNotAllowed: false, reasonPersonalMissing: false, reasonPersonalInvalid: false, reasonPersonalUnreadable: true, reasonPersonalUnprotected: false,
 	} {
-		r := &runner{intervals: DefaultIntervals(), tickets: newTickets(t.TempDir(), DefaultIntervals())}
+		i := DefaultIntervals()
+		r := &scope{intervals: i, tickets: podfiles.NewTickets(t.TempDir(), i.TicketGrace, i.TicketLifetime)}
 		began := time.Now().Add(-time.Minute).UTC().Truncate(time.Second)
-		apiserver.Must(t, r.tickets.write("host:22", "a", ticket{Since: began.Add(-time.Minute)}))
-		apiserver.Must(t, r.tickets.write(withoutAddress, "a", ticket{Since: began}))
-		w, err := r.waitsFor(live, reason, "why")
-		apiserver.Must(t, err)
+		apiserver.Must(t, r.tickets.Write("host:22", "a", podfiles.Ticket{Since: began.Add(-time.Minute)}))
+		apiserver.Must(t, r.tickets.Write(withoutAddress, "a", podfiles.Ticket{Since: began}))
+		w := &waitError{}
+		if err := r.waitFor(live, reason, "why"); !errors.As(err, &w) {
+			t.Fatal(err)
+		}
 		if w.Reason != reason || w.Message != "why" || w.Brief != brief || !w.since.Equal(began) || w.After < time.Minute {
 			t.Errorf("%s: %+v", reason, w)
 		}
-		if own := r.tickets.read(withoutAddress, "a"); !own.Since.Equal(began) {
+		if own := r.tickets.Read(withoutAddress, "a"); !own.Since.Equal(began) {
 			t.Errorf("%s: the ticket is %+v", reason, own)
 		}
-		if other := r.tickets.read("host:22", "a"); !other.Since.IsZero() {
+		if other := r.tickets.Read("host:22", "a"); !other.Since.IsZero() {
 			t.Errorf("%s: the run still waits for its system: %+v", reason, other)
 		}
 	}
@@ -81,13 +85,13 @@ func TestAdmissionBehindOthers(t *testing.T) {
 	held.Hold = "IPL"
 	for name, tc := range map[string]struct {
 		settings endpoint.Settings
-		ahead    ahead
+		ahead    podfiles.Ahead
 		reason   endpoint.Reason
 		after    time.Duration
 	}{
-		"others wait for the window": {settings, ahead{endpoint: 3}, "", 0},
-		"others wait for the system": {settings, ahead{shared: 1}, endpoint.ReasonBusy, 2 * time.Second},
-		"all wait for the endpoint":  {held, ahead{shared: 50, endpoint: 5}, endpoint.ReasonHeld, 30 * time.Second},
+		"others wait for the window": {settings, podfiles.Ahead{Endpoint: 3}, "", 0},
+		"others wait for the system": {settings, podfiles.Ahead{Shared: 1}, endpoint.ReasonBusy, 2 * time.Second},
+		"all wait for the endpoint":  {held, podfiles.Ahead{Shared: 50, Endpoint: 5}, endpoint.ReasonHeld, 30 * time.Second},
 	} {
 		request := endpoint.Request{Now: now, Operator: "zos/op", Pod: "p", Resource: "Job/zos/a", Run: "1", Since: now}
 		got := admitBehind(&endpoint.State{}, tc.settings, request, tc.ahead)

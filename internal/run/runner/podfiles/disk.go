@@ -1,0 +1,78 @@
+package podfiles
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// maxFileBytes limits what is read of a file.
+const maxFileBytes = 8 << 20
+
+// ReadFile reads a file of at most maxFileBytes.
+func ReadFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+	if err == nil && len(content) > maxFileBytes {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxFileBytes)
+	}
+	return content, err
+}
+
+// ReadJSON decodes a file, with integers as int64 in untyped values, as in unstructured objects.
+func ReadJSON(path string, into any) error {
+	content, err := ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := utiljson.Unmarshal(content, into); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// WriteJSON replaces a file, and creates its folder if that is missing.
+func WriteJSON(path string, value any) error {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o770); err != nil {
+		return err
+	}
+	return replaceFile(path, content)
+}
+
+// replaceFile writes a file atomically, for this user alone.
+func replaceFile(path string, content []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	err = errors.Join(err, file.Close())
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(file.Name())
+	}
+	return err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

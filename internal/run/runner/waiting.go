@@ -1,0 +1,116 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
+)
+
+// Reasons of waiting that the state of an endpoint does not know.
+const (
+	// reasonEndpointNotFound means that the ZosEndpoint does not exist any more.
+	reasonEndpointNotFound endpoint.Reason = "EndpointNotFound"
+	// reasonStateUnavailable means that the operator may not read the ZosEndpoint, or cannot use the state.
+	reasonStateUnavailable endpoint.Reason = "EndpointStateUnavailable"
+	// reasonCredentialUnknown means that the manager has not identified the credential.
+	reasonCredentialUnknown endpoint.Reason = "CredentialUnknown"
+	// reasonEndpointInvalid means that the run windows of the ZosEndpoint cannot be used.
+	reasonEndpointInvalid endpoint.Reason = "EndpointInvalid"
+	// reasonPersonalMissing means that the resource names no Secret.
+	reasonPersonalMissing endpoint.Reason = "PersonalCredentialMissing"
+	// reasonPersonalInvalid means that the Secret does not exist, or is not a credential.
+	reasonPersonalInvalid endpoint.Reason = "PersonalCredentialInvalid"
+	// reasonPersonalUnreadable means that the operator may not read the Secret.
+	reasonPersonalUnreadable endpoint.Reason = "PersonalCredentialUnreadable"
+	// reasonPersonalUnprotected means that anybody who may change the resource could name the Secret of somebody else.
+	reasonPersonalUnprotected endpoint.Reason = "PersonalCredentialUnprotected"
+	// reasonMigrationStopped means that the migration of another resource has failed.
+	reasonMigrationStopped endpoint.Reason = "MigrationStopped"
+	// reasonSecretNotAllowed means that playbooks may not read a Secret that the resource names, or that does not exist.
+	reasonSecretNotAllowed endpoint.Reason = v2beta2.ReasonRuntimeObjectNotAllowed
+)
+
+// waitError says why a run may not start now, and since when that is so.
+type waitError struct {
+	endpoint.Wait
+	since time.Time
+}
+
+func (e *waitError) Error() string { return e.Message }
+
+// withoutAddress is the folder of the tickets of runs that wait because their ZosEndpoint, its state or its credential cannot be
+// used. It is no address: those have a port.
+const withoutAddress = "none"
+
+// waitFor lets a run wait for something that the manager, a user or another resource has to do, for which no state is asked.
+func (r *scope) waitFor(live *unstructured.Unstructured, reason endpoint.Reason, message string) error {
+	now, uid := time.Now(), live.GetUID()
+	since := r.waitingSince(live, withoutAddress, now)
+	after := r.untilNextLook(now.Sub(since))
+	if _, err := r.tickets.Ahead(withoutAddress, uid, podfiles.Ticket{}, now); err != nil { // It removes old ones.
+		return err
+	}
+	// After an installation, the manager may need seconds.
+	brief := !slices.Contains([]endpoint.Reason{
+		reasonEndpointInvalid, reasonMigrationStopped, reasonSecretNotAllowed, reasonPersonalMissing, reasonPersonalInvalid, reasonPersonalUnprotected,
+	}, reason)
+	wait := endpoint.Wait{Reason: reason, Message: message, After: after, Brief: brief}
+	return r.takeTicket(withoutAddress, uid, podfiles.Ticket{Since: since, Next: now.Add(after)}, wait)
+}
+
+// takeTicket replaces the tickets of a run that waits by one for an address, and returns that it waits.
+func (r *scope) takeTicket(address string, uid types.UID, ticket podfiles.Ticket, wait endpoint.Wait) error {
+	if err := r.tickets.Write(address, uid, ticket); err != nil {
+		return err
+	}
+	if err := r.tickets.Remove(uid, address); err != nil {
+		return err
+	}
+	return &waitError{Wait: wait, since: ticket.Since}
+}
+
+// untilNextLook returns when the gate looks again for something that nobody tells it of: as long as it has been waiting, at least
+// Intervals.Retry, and at most 5 minutes.
+func (r *scope) untilNextLook(waited time.Duration) time.Duration {
+	return min(max(waited, r.intervals.Retry), gate.RecheckInterval).Truncate(time.Second)
+}
+
+// waitingSince returns since when a run waits, according to its status or to one of its tickets, or now.
+func (r *scope) waitingSince(live *unstructured.Unstructured, address string, now time.Time) time.Time {
+	uid := live.GetUID()
+	return waitingSince(now, runstatus.WaitingSince(statusOf(live)),
+		r.tickets.Read(address, uid).Since, r.tickets.Read(withoutAddress, uid).Since)
+}
+
+// waitingSince returns the first of the times that can be true, or now. It has whole seconds, as times in status.
+func waitingSince(now time.Time, times ...time.Time) time.Time {
+	for _, since := range times {
+		if !since.IsZero() && !since.After(now) {
+			return since.UTC().Truncate(time.Second)
+		}
+	}
+	return now.UTC().Truncate(time.Second)
+}
+
+func unreadableEndpoint(name, namespace string) string {
+	return fmt.Sprintf("the operator may not read ZosEndpoint %s in namespace %s: if it stays so, see the log of the manager, which grants it",
+		name, namespace)
+}
+
+func unusableState(p *podfiles.Place) string {
+	return fmt.Sprintf("Secret %s in namespace %s, the state of ZosEndpoint %s, does not exist, cannot be read or may not be used: "+
+		"if it stays so, see the ZosEndpoint and the operator's log", p.Secret, p.Namespace, p.Settings.Name)
+}
+
+func unknownCredential(name string) string {
+	return fmt.Sprintf("the manager has not identified the credential of ZosEndpoint %s yet: if it stays so, see the log of the manager", name)
+}
