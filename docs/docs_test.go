@@ -78,11 +78,10 @@ func TestEveryReasonIsExplained(t *testing.T) {
 // reasons are the patterns of all reasons that a condition, status.phase or status.waiting may have, by the file that declares them.
 var reasons = map[string]string{
 	"../api/v2beta2/conditions.go":            `(?m)^\tReason\w+ = "(\w+)"$`,
-	"../internal/run/endpoint/admit.go":       `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
+	"../internal/run/endpoint/request.go":     `(?m)^\tReason\w+ +Reason = "(\w+)"$`,
 	"../internal/run/runner/waiting.go":       `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
 	"../internal/run/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
 	"../internal/run/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,
-	"../internal/run/runstatus/nooperator.go": `(?m)^const Phase\w+ Phase = "(\w+)"$`,
 	"../internal/run/runstatus/types.go":      `(?m)^\tPhase\w+ +Phase = "(\w+)"$`,
 }
 

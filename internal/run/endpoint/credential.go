@@ -1,6 +1,10 @@
 package endpoint
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"regexp"
@@ -85,3 +89,41 @@ var userName = regexp.MustCompile(`^[A-Za-z0-9_@#$][A-Za-z0-9_@#$.\\-]{0,255}$`)
 
 // IsUser reports whether a text can be a user ID.
 func IsUser(text string) bool { return userName.MatchString(text) }
+
+// KeyBytes is the length of a Key.
+const KeyBytes = 32
+
+// Key is the manager's key of the hashes that identify credentials in states. Operators can read states, so they must not have it:
+// they could test guesses of each other's passwords.
+type Key []byte
+
+// ParseKey checks the length of a key.
+func ParseKey(content []byte) (Key, error) {
+	if len(content) != KeyBytes {
+		return nil, fmt.Errorf("the key has %d bytes instead of %d", len(content), KeyBytes)
+	}
+	return Key(content), nil
+}
+
+// In returns the key for the credentials of a namespace. Whoever may create credentials in one namespace cannot have the manager
+// compute hashes that occur in the states of another.
+func (k Key) In(namespace string) Key {
+	mac := hmac.New(sha256.New, k)
+	mac.Write([]byte(namespace))
+	return mac.Sum(nil)
+}
+
+// Personal returns the key that operators in a namespace get, to identify the credentials that the resources there name. They cannot
+// have other hashes computed with it.
+func (k Key) Personal(namespace string) Key { return k.In("personal/" + namespace) }
+
+// Credential identifies a user ID with its key, passphrase and password, without revealing them. The parts may be nil. User IDs
+// that differ in case are the same, as on z/OS.
+func (k Key) Credential(user string, key, passphrase, password []byte) string {
+	mac := hmac.New(sha256.New, k)
+	for _, part := range [][]byte{[]byte(strings.ToLower(user)), key, passphrase, password} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write(part)
+	}
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}

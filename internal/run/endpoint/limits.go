@@ -2,32 +2,97 @@ package endpoint
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
-// Limits of a State. Together they keep StateFile below maxState, so that it fits into a Secret.
-const (
-	maxState = 900 * 1024
-	// maxHolders is the number of runs that count against limits, of all systems together. No other run starts.
-	maxHolders = 400
-	// maxQueue is the number of operators that wait for one system in order. Others wait without a place in the queue.
-	maxQueue = 32
-	// maxSystems and maxUsers are the numbers of systems and user IDs that are remembered. Systems with runs are not forgotten.
-	maxSystems = 64
-	maxUsers   = 64
-	// maxRefused and maxAccepted are the numbers of refused and of accepted credentials of a user ID.
-	maxRefused  = 8
-	maxAccepted = 8
-	// maxRetries is the number of ZosEndpoints whose AnnotationRetry is remembered.
-	maxRetries   = 256
-	maxAbandoned = 20
-	// maxStored, maxUser and maxMessage are the longest texts of hosts, user IDs, and messages of a Wait, in bytes.
-	maxStored  = 256
-	maxUser    = 64
-	maxMessage = 1024
-)
+// maxName is the longest text, in bytes, that identifies a run, a custom resource or an operator: kind/namespace/name has at
+// most 381.
+const maxName = 512
+
+// ParseState reads the StateFile. Content that is not valid, or longer than 900 KiB, is an error.
+func ParseState(content []byte) (*State, error) {
+	if len(content) > maxState {
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", StateFile, len(content), maxState)
+	}
+	s := &State{}
+	if err := json.Unmarshal(content, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", StateFile, err)
+	}
+	for address, system := range s.Systems {
+		if system == nil {
+			return nil, fmt.Errorf("%s: system %q is null", StateFile, address)
+		}
+	}
+	for user, logon := range s.Logons {
+		if logon == nil {
+			return nil, fmt.Errorf("%s: logon %q is null", StateFile, user)
+		}
+	}
+	s.trim()
+	return s, nil
+}
+
+// trim cuts what was read to the limits that writers keep. Code in the pod of an operator can write anything.
+func (s *State) trim() {
+	free := maxHolders
+	for _, address := range slices.Sorted(maps.Keys(s.Systems)) {
+		system := s.Systems[address]
+		system.Running = system.Running[:min(len(system.Running), free)]
+		free -= len(system.Running)
+		for i := range system.Running {
+			system.Running[i].trim()
+		}
+		if system.Outage != nil {
+			system.Outage.Message = printable.Line(system.Outage.Message, maxStored)
+		}
+	}
+	s.Logons.trim()
+	s.Abandoned = s.Abandoned[max(0, len(s.Abandoned)-maxAbandoned):]
+	for i := range s.Abandoned {
+		a := &s.Abandoned[i]
+		for _, text := range []*string{&a.Operator, &a.Group, &a.Kind, &a.Name, &a.Endpoint} {
+			*text = printable.Line(*text, maxName)
+		}
+	}
+}
+
+// trim keeps a logon whose user ID is too long under a shorter one, unless there is one: a refusal must not get lost.
+func (l Logons) trim() {
+	for _, user := range slices.Sorted(maps.Keys(l)) {
+		logon := l[user]
+		if logon.Trying != nil {
+			logon.Trying.trim()
+		}
+		for credential, refusal := range logon.Refused {
+			refusal.Endpoint, refusal.Message = printable.Line(refusal.Endpoint, maxStored), printable.Line(refusal.Message, maxStored)
+			logon.Refused[credential] = refusal
+		}
+		logon.User = printable.Line(logon.User, maxUser)
+		// Some letters take more bytes in lower case.
+		if short := printable.Line(user, 2*maxUser); short != user {
+			delete(l, user)
+			if l[short] == nil {
+				l[short] = logon
+			}
+		}
+	}
+	forgetOldest(l, maxUsers, func(a, b *Logon) int { return a.lastUsed().Compare(b.lastUsed()) }, l.forget)
+}
+
+func (h *Holder) trim() {
+	for _, text := range []*string{&h.Operator, &h.PodName, &h.Resource, &h.Run} {
+		*text = printable.Line(*text, maxName)
+	}
+	h.Pod = types.UID(printable.Line(string(h.Pod), maxName))
+}
 
 // bound forgets what was not used for the longest time if the state has become too large, and returns changed.
 func (s *State) bound(changed bool) bool {

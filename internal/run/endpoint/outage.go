@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
@@ -114,4 +117,24 @@ func (s *State) Recover(address string, now time.Time) bool {
 	}
 	system.Outage, system.RecoveredAt = nil, instant(now)
 	return true
+}
+
+const (
+	// flapTime is how soon after the end of an outage another one shows that its end was none.
+	flapTime = tryInterval
+	// calmTime is how long such an outage lasts unless a run reaches the system. One run may try before.
+	calmTime = 2 * tryInterval
+)
+
+// IsFlapping reports whether the outage of a system must not end because the manager can connect: it did so shortly before, and
+// runs could not. Then a run must reach the system, or ten minutes pass.
+func (s *State) IsFlapping(address string, now time.Time) bool {
+	system := s.Systems.of(address)
+	return system.Outage != nil && system.Outage.Since.Sub(system.RecoveredAt) < flapTime && now.Sub(system.Outage.Since) < calmTime
+}
+
+// IsProbed reports whether status has the result of a probe.
+func IsProbed(e *v2beta2.ZosEndpoint) bool {
+	reachable := meta.FindStatusCondition(e.Status.Conditions, v2beta2.ConditionReachable)
+	return reachable != nil && reachable.Reason != v2beta2.ReasonBudgetExceeded
 }

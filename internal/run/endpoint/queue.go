@@ -141,26 +141,6 @@ func (s Systems) holders() int {
 	return n
 }
 
-func (r *Request) holder() Holder {
-	return Holder{Operator: r.Operator, PodName: r.PodName, Pod: r.Pod, Resource: r.Resource, Run: r.Run, Since: r.Now}
-}
-
-// isOwn reports whether a holder is the request's resource. Its earlier runs have ended.
-func (r *Request) isOwn(h Holder) bool {
-	return h.Operator == r.Operator && h.Pod == r.Pod && h.Resource == r.Resource
-}
-
-// isRun reports whether a holder is the request's run.
-func (r *Request) isRun(h Holder) bool { return r.isOwn(h) && h.Run == r.Run }
-
-// isStale reports whether a run has ended without giving back what it had.
-func (r *Request) isStale(h Holder) bool {
-	if h.Operator != r.Operator {
-		return false
-	}
-	return h.Pod != r.Pod || (h.Resource != r.Resource && r.Ended != nil && r.Ended(h.Resource, h.Run))
-}
-
 func (r *Request) isQueued(w Waiter) bool { return w.Operator == r.Operator }
 
 // isLate reports whether an operator did not take the place that was reserved for it.

@@ -1,14 +1,8 @@
 package endpoint
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -116,28 +110,27 @@ type Abandoned struct {
 	At       time.Time `json:"at"`
 }
 
-// ParseState reads the StateFile. Content that is not valid, or longer than 900 KiB, is an error.
-func ParseState(content []byte) (*State, error) {
-	if len(content) > maxState {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", StateFile, len(content), maxState)
-	}
-	s := &State{}
-	if err := json.Unmarshal(content, s); err != nil {
-		return nil, fmt.Errorf("%s: %w", StateFile, err)
-	}
-	for address, system := range s.Systems {
-		if system == nil {
-			return nil, fmt.Errorf("%s: system %q is null", StateFile, address)
-		}
-	}
-	for user, logon := range s.Logons {
-		if logon == nil {
-			return nil, fmt.Errorf("%s: logon %q is null", StateFile, user)
-		}
-	}
-	s.trim()
-	return s, nil
-}
+// Limits of a State. Together they keep StateFile below maxState, so that it fits into a Secret.
+const (
+	maxState = 900 * 1024
+	// maxHolders is the number of runs that count against limits, of all systems together. No other run starts.
+	maxHolders = 400
+	// maxQueue is the number of operators that wait for one system in order. Others wait without a place in the queue.
+	maxQueue = 32
+	// maxSystems and maxUsers are the numbers of systems and user IDs that are remembered. Systems with runs are not forgotten.
+	maxSystems = 64
+	maxUsers   = 64
+	// maxRefused and maxAccepted are the numbers of refused and of accepted credentials of a user ID.
+	maxRefused  = 8
+	maxAccepted = 8
+	// maxRetries is the number of ZosEndpoints whose AnnotationRetry is remembered.
+	maxRetries   = 256
+	maxAbandoned = 20
+	// maxStored, maxUser and maxMessage are the longest texts of hosts, user IDs, and messages of a Wait, in bytes.
+	maxStored  = 256
+	maxUser    = 64
+	maxMessage = 1024
+)
 
 // Marshal returns the content of the StateFile: the same bytes for equal states.
 func (s *State) Marshal() []byte {
@@ -147,44 +140,6 @@ func (s *State) Marshal() []byte {
 		return nil
 	}
 	return content
-}
-
-// KeyBytes is the length of a Key.
-const KeyBytes = 32
-
-// Key is the manager's key of the hashes that identify credentials in states. Operators can read states, so they must not have it:
-// they could test guesses of each other's passwords.
-type Key []byte
-
-// ParseKey checks the length of a key.
-func ParseKey(content []byte) (Key, error) {
-	if len(content) != KeyBytes {
-		return nil, fmt.Errorf("the key has %d bytes instead of %d", len(content), KeyBytes)
-	}
-	return Key(content), nil
-}
-
-// In returns the key for the credentials of a namespace. Whoever may create credentials in one namespace cannot have the manager
-// compute hashes that occur in the states of another.
-func (k Key) In(namespace string) Key {
-	mac := hmac.New(sha256.New, k)
-	mac.Write([]byte(namespace))
-	return mac.Sum(nil)
-}
-
-// Personal returns the key that operators in a namespace get, to identify the credentials that the resources there name. They cannot
-// have other hashes computed with it.
-func (k Key) Personal(namespace string) Key { return k.In("personal/" + namespace) }
-
-// Credential identifies a user ID with its key, passphrase and password, without revealing them. The parts may be nil. User IDs
-// that differ in case are the same, as on z/OS.
-func (k Key) Credential(user string, key, passphrase, password []byte) string {
-	mac := hmac.New(sha256.New, k)
-	for _, part := range [][]byte{[]byte(strings.ToLower(user)), key, passphrase, password} {
-		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		mac.Write(part)
-	}
-	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
 // edit returns a system to change, which it creates if it is not there.
@@ -240,3 +195,6 @@ func (s *State) Abandon(a Abandoned) {
 	s.Abandoned = append(s.Abandoned, a)
 	s.Abandoned = slices.Delete(s.Abandoned, 0, max(0, len(s.Abandoned)-maxAbandoned))
 }
+
+// instant returns a time in the form in which it is stored.
+func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

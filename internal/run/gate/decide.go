@@ -1,129 +1,7 @@
 package gate
 
 import (
-	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
-)
-
-// Input is everything that a decision depends on.
-type Input struct {
-	Settings *Settings
-	Kind     KindSettings
-	Now      time.Time
-	// Event of the run that ansible-operator wants to start.
-	Event Event
-	// Current is the fingerprint of what would be handed over.
-	Current Fingerprint
-	// Defaults are those that the run would have. Accepts is true if AnnotationAcceptDefaults has the installed version.
-	Defaults *Defaults
-	Accepts  bool
-	// Stale is true if the live resource differs from what ansible-operator hands over: in a declared variable, or in being
-	// deleted.
-	Stale bool
-	// Running is true if another run of the resource has not ended.
-	Running bool
-	// Record of the resource, or nil if there is none with a valid signature.
-	Record *Record
-	// Baseline is true if status says that the present generation was successful. It only counts without a Record.
-	Baseline bool
-	// Applied is the version of the last success according to status, and Migrated the last migration. They only count without a
-	// Record, Applied also for one that does not have it.
-	Applied  string
-	Migrated *Migrated
-	// LastRun is the one in status, or nil if there is none.
-	LastRun *LastRun
-	// Installation is the UID of the operator's Lease.
-	Installation types.UID
-	// Abandon is true if the live resource has AnnotationAbandon.
-	Abandon bool
-	// RunNow is the value of endpoint.AnnotationRunNow, and CheckAsked that of AnnotationCheckRequestedAt.
-	RunNow, CheckAsked string
-	// UID, Asked (AnnotationRequestedAt) and Period (AnnotationReconcilePeriod, 0 if absent or not a duration) of the live
-	// resource.
-	UID       types.UID
-	Requested string
-	Period    time.Duration
-}
-
-// LastRun is the last run according to status, which only operators write.
-type LastRun struct {
-	ID      string
-	Started time.Time
-	// Version and Digest of the collection.
-	Version, Digest string
-}
-
-// Action is what the gate does.
-type Action string
-
-// The actions.
-const (
-	// ActionRun starts the playbook.
-	ActionRun Action = "Run"
-	// ActionSkip does not start it: nothing that starts it has changed. Status is written if it does not say so.
-	ActionSkip Action = "Skip"
-	// ActionWait does not start it now, and writes nothing.
-	ActionWait Action = "Wait"
-	// ActionAdopt records a successful resource without a run.
-	ActionAdopt Action = "Adopt"
-	// ActionCheck runs the playbook in check mode, for a resource that is otherwise as after ActionSkip.
-	ActionCheck Action = "Check"
-	// ActionAbandon reports that the delete playbook has succeeded, without a run.
-	ActionAbandon Action = "Abandon"
-	// ActionFinish reports that the delete playbook has succeeded already.
-	ActionFinish Action = "Finish"
-)
-
-// Reason is why a run starts.
-type Reason string
-
-// The reasons.
-const (
-	// ReasonNew means that there was no run yet.
-	ReasonNew Reason = "New"
-	// ReasonChanged means that something that starts playbooks has changed. Decision.Changed says what.
-	ReasonChanged Reason = "Changed"
-	ReasonRetry   Reason = "Retry"
-	// ReasonAsked means that a user asked for it.
-	ReasonAsked Reason = "Asked"
-	// ReasonDue means that the reconcile period or requeue_after is over.
-	ReasonDue Reason = "Due"
-	// ReasonMigrate means that the resource is to be migrated from an older version of the collection.
-	ReasonMigrate Reason = "Migrate"
-)
-
-// Decision is the result of Decide.
-type Decision struct {
-	Action Action
-	// Reason of a run.
-	Reason Reason
-	// Attempt of a run, from 1.
-	Attempt int
-	// Migration is set if the run is one of the migration playbook, whatever the reason is for which it starts now.
-	Migration *Migration `json:",omitempty"`
-	// Canary is true if the endpoint was in an outage when the run started. Decide does not set it.
-	Canary bool
-	// Changed lists what differs from the last run, whether it starts a playbook or not. With ActionSkip and a last run that
-	// was successful, the resource is outdated if Changed is not empty.
-	Changed []Trigger
-	// After is when ansible-operator must ask again. 0 means when the resource changes. It is always 0 with ActionRun,
-	// ActionAbandon and ActionFinish. With ActionCheck it is for a check that does not take place now.
-	After time.Duration
-}
-
-// Times after which ansible-operator must ask again.
-const (
-	// RecheckInterval is how often the gate looks for changes that ansible-operator is not told of: of Secrets, of
-	// referenced resources and of endpoints.
-	RecheckInterval = 5 * time.Minute
-
-	afterRunning = 10 * time.Second
-	afterStale   = time.Second
-
-	// clockSkew is by how much clocks may differ. Times that are later than they can be are ignored.
-	clockSkew = time.Minute
 )
 
 // Decide decides whether the playbook runs now. The order of the cases is their precedence.
@@ -165,124 +43,74 @@ func Decide(in Input) Decision {
 	return in.orCheck(in.repeat(changed))
 }
 
-// known returns the input without what is about another resource, or older than the last run.
-func (in Input) known() Input {
-	if in.recreated() {
-		in.Baseline, in.Applied, in.Migrated = false, "", nil
+// orCheck returns a decision about a resource whose last run was successful, or ActionCheck if it is not to run and a drift
+// check is requested or due. Outdated resources are only checked if somebody asks: they are known to need a run.
+func (in Input) orCheck(d Decision) Decision {
+	if d.Action != ActionSkip || !in.Kind.CheckMode {
+		return d
 	}
-	in.Record = in.Last()
-	return in
-}
-
-// Last returns the record of the last run of the resource. It is nil if the record is that of another resource or run.
-func (in Input) Last() *Record {
-	if in.recreated() || in.replayed() {
-		return nil
+	check := d
+	check.Action = ActionCheck
+	if in.asksCheck() {
+		return check
 	}
-	return in.Record
-}
-
-// recreated reports whether the record is that of a resource of the same name that was deleted.
-func (in Input) recreated() bool {
-	r := in.Record
-	return r != nil && r.UID != in.UID && r.Installation == in.Installation
-}
-
-// replayed reports whether the record is older than the last run: somebody has put an earlier annotation back. The record of
-// a run is written before status is.
-func (in Input) replayed() bool {
-	r := in.Record
-	return r != nil && in.LastRun != nil && r.RunID != in.LastRun.ID && !r.Finished.After(in.LastRun.Started)
-}
-
-func run(reason Reason, changed []Trigger) Decision {
-	return Decision{Action: ActionRun, Reason: reason, Attempt: 1, Changed: changed}
-}
-
-// changed lists what differs from the last run. Another event is a change of the resource, as are other defaults that it accepts.
-func (in Input) changed() []Trigger {
-	changed := in.Current.changedSince(in.Record.Fingerprint, in.Accepts, in.Record.Migration == nil && in.Record.OfMigration())
-	other := in.Event != in.Record.Event || in.Accepts && in.Defaults.differFrom(in.Record.Defaults)
-	if other && !slices.Contains(changed, TriggerSpec) {
-		changed = append([]Trigger{TriggerSpec}, changed...)
+	period := in.checkPeriod()
+	if period == 0 || len(d.Changed) > 0 {
+		return d
 	}
-	return changed
-}
-
-// starts reports whether the changes start the playbook.
-func (in Input) starts(changed []Trigger) bool {
-	if in.Event != in.Record.Event {
-		return true
+	due := in.lastProof().Add(period)
+	if !due.After(in.Now) {
+		return check
 	}
-	return slices.ContainsFunc(changed, func(t Trigger) bool {
-		return slices.Contains(in.Settings.RerunOn, t) || in.Event == EventDelete && t == TriggerSpec
-	})
-}
-
-// retry decides about a resource whose last run failed.
-func (in Input) retry(changed []Trigger) Decision {
-	next, outcome := in.Record.NextRetry, in.Record.Outcome
-	if outcome == OutcomeCancelled || next.IsZero() && !outcome.AwaitsEndpoint() {
-		return Decision{Action: ActionSkip, Changed: changed, After: in.wait(0)}
-	}
-	if next.After(in.Now.Add(maxRetryDelay + clockSkew)) {
-		next = in.Now
-	}
-	d := in.runAt(next, ReasonRetry, changed)
-	if d.Action == ActionRun {
-		d.Attempt = in.Record.Attempt
-		if outcome.usesRetry() {
-			d.Attempt++
-		}
-	}
+	d.After = sooner(d.After, in.wait(due.Sub(in.Now)))
 	return d
 }
 
-// repeat decides about a resource whose last run was successful.
-func (in Input) repeat(changed []Trigger) Decision {
-	period := in.period()
-	if period == 0 {
-		return Decision{Action: ActionSkip, Changed: changed, After: in.wait(0)}
-	}
-	due := in.Record.Finished.Add(period)
-	if due.After(in.Now.Add(period + clockSkew)) {
-		due = in.Now
-	}
-	return in.runAt(due, ReasonDue, changed)
+// asksCheck reports whether a drift check is requested that was not served.
+func (in Input) asksCheck() bool {
+	return in.CheckAsked != "" && in.CheckAsked != in.Record.CheckAsked
 }
 
-func (in Input) runAt(due time.Time, reason Reason, changed []Trigger) Decision {
-	if !due.After(in.Now) {
-		return run(reason, changed)
-	}
-	return Decision{Action: ActionSkip, Changed: changed, After: in.wait(due.Sub(in.Now))}
-}
-
-// period returns the interval between runs without a change, or 0.
-func (in Input) period() time.Duration {
-	period := in.Period
-	if period <= 0 {
-		period = time.Duration(in.Kind.ReconcilePeriodSeconds) * time.Second
-	}
-	if period <= 0 {
+// checkPeriod returns the interval between drift checks, or 0.
+func (in Input) checkPeriod() time.Duration {
+	period := time.Duration(in.Settings.DriftCheckPeriodSeconds) * time.Second
+	if period <= 0 || !in.Kind.CheckMode {
 		return 0
 	}
 	return max(period, MinReconcilePeriod)
 }
 
-// wait returns when ansible-operator must ask again if a run is due after the given time, or none if that is 0.
-func (in Input) wait(due time.Duration) time.Duration {
-	if in.rechecks() && (due == 0 || due > RecheckInterval) {
-		return RecheckInterval
+// lastProof returns when the last run or drift check ended. A time that is later than it can be is ignored.
+func (in Input) lastProof() time.Time {
+	var last time.Time
+	for _, ended := range []time.Time{in.Record.Finished, in.Record.Checked} {
+		if ended.After(last) && !ended.After(in.Now.Add(clockSkew)) {
+			last = ended
+		}
 	}
-	return (due + time.Second - 1).Truncate(time.Second)
+	return last
 }
 
-// rechecks reports whether something can change that ansible-operator is not told of.
-func (in Input) rechecks() bool {
-	return slices.Contains(in.Settings.RerunOn, TriggerEndpoint) || slices.ContainsFunc(in.Kind.Variables, Variable.namesOther)
+// RefusesCheck reports whether a drift check is requested for a resource whose kind does not support it. Such a request is
+// served by saying so.
+func RefusesCheck(in Input, d Decision) bool {
+	return d.Action == ActionSkip && in.Event == EventCreate && in.Record != nil && !in.Kind.CheckMode && in.asksCheck()
 }
 
-func (v Variable) namesOther() bool {
-	return v.Secret || v.Reference != "" || slices.ContainsFunc(v.Fields, Variable.namesOther)
+// ServeCheck returns the record after RefusesCheck.
+func ServeCheck(in Input) Record {
+	r := *in.Record
+	r.CheckAsked = in.CheckAsked
+	return r
+}
+
+// Checked returns the record after a drift check that in led to. It differs from the one before only in CheckAsked and Checked,
+// and not at all if the check did not take place.
+func Checked(in Input, outcome Outcome, finished time.Time) Record {
+	if !outcome.Checked() {
+		return *in.Record
+	}
+	r := ServeCheck(in)
+	r.Checked = finished.UTC().Truncate(time.Second)
+	return r
 }

@@ -13,17 +13,6 @@ import (
 // maxDefaults limits the paths and values in Defaults, in bytes together.
 const maxDefaults = 16 << 10
 
-// Defaults are the defaults that a resource ran with. Those that exceed the limit are left out, the longest first.
-type Defaults struct {
-	// Values has the default of each variable that had it, as JSON by path. Members of the objects in a list are in it whether
-	// they had it or not, because hashes of lists depend on their defaults.
-	Values map[string]json.RawMessage `json:"values,omitempty"`
-	// Mixed has the sorted paths of those members that did not have the default in each of the objects. It is not kept for them.
-	Mixed []string `json:"mixed,omitempty"`
-	// Replaced has the defaults of later versions that the one in Values replaced, by path: the API server may have stored them.
-	Replaced map[string][]json.RawMessage `json:"replaced,omitempty"`
-}
-
 // Supply is what playbooks get of a spec. A default that another version of the collection has changed does not reach a
 // resource that ran with the former one: the former one is supplied instead.
 type Supply struct {

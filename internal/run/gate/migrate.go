@@ -2,31 +2,9 @@ package gate
 
 import (
 	"slices"
-	"time"
 
 	"github.com/Masterminds/semver/v3"
 )
-
-// Migration is a run of the migration playbook for a resource whose last success was by an older version of the collection.
-type Migration struct {
-	From string `json:"from"`
-	To   string `json:"to"`
-	// Fingerprint of the last other run. What has changed since starts the usual playbook after the migration.
-	Fingerprint Fingerprint `json:"fingerprint"`
-	// Defaults that the last other run had.
-	Defaults *Defaults `json:"defaults,omitempty"`
-	// Owed is true if the usual playbook has to run after the migration in any case: its last run was not successful, or a run
-	// was requested.
-	Owed bool `json:"owed,omitempty"`
-}
-
-// Migrated is a migration that succeeded.
-type Migrated struct {
-	From     string    `json:"from"`
-	To       string    `json:"to"`
-	RunID    string    `json:"run,omitempty"`
-	Finished time.Time `json:"finished"`
-}
 
 // migrates reports whether the resource has to be migrated before anything else runs.
 func (in Input) migrates() bool {
@@ -91,32 +69,6 @@ func (in Input) asMigration(d Decision) Decision {
 	return d
 }
 
-// startsSince reports whether something that starts the playbook has changed since a fingerprint was made.
-func (in Input) startsSince(last Fingerprint) bool {
-	return slices.ContainsFunc(in.Current.changedSince(last, in.Accepts, false), func(t Trigger) bool { return slices.Contains(in.Settings.RerunOn, t) })
-}
-
-// asks reports whether a run is requested that was not served.
-func (in Input) asks() bool {
-	return in.Requested != "" && in.Requested != in.Record.Requested
-}
-
-// OfMigration reports whether the last run was one of the migration playbook.
-func (r *Record) OfMigration() bool {
-	return r.Migration != nil || r.Migrated != nil && r.RunID != "" && r.Migrated.RunID == r.RunID
-}
-
-// ran returns the fingerprint of the last run of the usual playbook.
-func (r *Record) ran() Fingerprint {
-	if r.Migration != nil {
-		return r.Migration.Fingerprint
-	}
-	return r.Fingerprint
-}
-
-// owes reports whether the usual playbook has to run: after a migration, or after one that is not needed any more.
-func (r *Record) owes() bool { return r.Owed || r.Migration != nil }
-
 // setVersions sets what the record says about versions and migrations, after a run that in and d led to.
 func (r *Record) setVersions(in Input, d Decision) {
 	in = in.known()
@@ -137,22 +89,9 @@ func (r *Record) setVersions(in Input, d Decision) {
 		if !slices.Contains(in.Settings.RerunOn, TriggerCollection) {
 			r.Fingerprint.Collection = in.Current.Collection
 		}
-		r.Owed = r.Owed || in.startsSince(m.Fingerprint)
+		since := in.Current.changedSince(m.Fingerprint, in.Accepts, false)
+		r.Owed = r.Owed || slices.ContainsFunc(since, func(t Trigger) bool { return slices.Contains(in.Settings.RerunOn, t) })
 	case m != nil:
 		r.Migration = m
 	}
-}
-
-// StopsMigrations reports whether a run was a migration whose failure stops those of other resources: the playbook was the
-// reason.
-func (d Decision) StopsMigrations(outcome Outcome) bool {
-	return d.Migration != nil && !outcome.Succeeded() && outcome.usesRetry()
-}
-
-// RunReason returns the reason of the run in status: that of all runs of the migration playbook is ReasonMigrate.
-func (d Decision) RunReason() Reason {
-	if d.Migration != nil {
-		return ReasonMigrate
-	}
-	return d.Reason
 }

@@ -4,31 +4,10 @@ import (
 	"time"
 )
 
-const (
-	firstRetryDelay = 10 * time.Second
-	maxRetryDelay   = 30 * time.Minute
-
-	// maxRequeueAfter limits requeue_after.
-	maxRequeueAfter = 7 * 24 * time.Hour
-)
-
-// RetryDelay returns how long after the given failed attempt, from 1, the next one starts: 10 s, 30 s, 90 s and so on, at
-// most 30 minutes.
-func RetryDelay(attempt int) time.Duration {
-	delay := firstRetryDelay
-	for range attempt - 1 {
-		delay *= 3
-		if delay >= maxRetryDelay {
-			return maxRetryDelay
-		}
-	}
-	return delay
-}
-
 // Next returns the record after a run that in and d led to. requeueAfter is what the playbook asked for, or 0. It counts
 // only if the run was successful, is at least a second, and at most 7 days.
 func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, requeueAfter time.Duration) Record {
-	r := in.record(finished)
+	r := recordOf(in, finished)
 	r.RunID = id
 	r.Outcome = outcome
 	if in.Event == EventDelete && in.Record != nil {
@@ -50,17 +29,12 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 	r.setVersions(in, d)
 	if !outcome.usesRetry() {
 		// What was requested has not happened yet.
-		r.RunNow = in.lastRunNow()
+		r.RunNow = ""
+		if in.Record != nil {
+			r.RunNow = in.Record.RunNow
+		}
 	}
 	return r
-}
-
-// lastRunNow returns the value of endpoint.AnnotationRunNow that was served last.
-func (in Input) lastRunNow() string {
-	if in.Record == nil {
-		return ""
-	}
-	return in.Record.RunNow
 }
 
 // fail sets when a failed run is tried again.
@@ -94,7 +68,7 @@ func (r *Record) fail(in Input, d Decision) {
 
 // Baseline returns the record of a successful resource that has none.
 func Baseline(in Input) Record {
-	r := in.record(in.Now)
+	r := recordOf(in, in.Now)
 	r.Outcome = OutcomeSucceeded
 	r.CheckAsked = in.CheckAsked
 	switch last := in.LastRun; {
@@ -107,8 +81,9 @@ func Baseline(in Input) Record {
 	return r
 }
 
-func (in Input) record(finished time.Time) Record {
-	return in.withChecks(Record{
+// recordOf returns the record of a run that in led to, with what the last one says about drift checks.
+func recordOf(in Input, finished time.Time) Record {
+	r := Record{
 		Fingerprint:  in.Current,
 		Defaults:     in.Defaults,
 		Event:        in.Event,
@@ -119,5 +94,9 @@ func (in Input) record(finished time.Time) Record {
 		RunNow:       in.RunNow,
 		UID:          in.UID,
 		Installation: in.Installation,
-	})
+	}
+	if in.Record != nil {
+		r.CheckAsked, r.Checked = in.Record.CheckAsked, in.Record.Checked
+	}
+	return r
 }

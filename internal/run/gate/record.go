@@ -1,6 +1,12 @@
 package gate
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +51,11 @@ func (o Outcome) AwaitsEndpoint() bool { return o == OutcomeUnreachable || o == 
 // usesRetry reports whether the run counts as one of the attempts of runtime.maxRetries: the playbook was the reason.
 func (o Outcome) usesRetry() bool { return !o.AwaitsEndpoint() && o != OutcomeInterrupted }
 
+// Checked reports whether a drift check with this outcome took place, whether it failed or not. Others are due again.
+func (o Outcome) Checked() bool {
+	return o != OutcomeUnreachable && o != OutcomeRefused && o != OutcomeInterrupted
+}
+
 // Fingerprint has keyed hashes of everything that a Trigger is about, so that neither a value nor a password can be guessed
 // from it.
 type Fingerprint struct {
@@ -59,6 +70,38 @@ type Fingerprint struct {
 	Collection string `json:"collection"`
 	// Endpoint covers the endpoint's variables.
 	Endpoint string `json:"endpoint,omitempty"`
+}
+
+// Defaults are the defaults that a resource ran with. Those that exceed the limit are left out, the longest first.
+type Defaults struct {
+	// Values has the default of each variable that had it, as JSON by path. Members of the objects in a list are in it whether
+	// they had it or not, because hashes of lists depend on their defaults.
+	Values map[string]json.RawMessage `json:"values,omitempty"`
+	// Mixed has the sorted paths of those members that did not have the default in each of the objects. It is not kept for them.
+	Mixed []string `json:"mixed,omitempty"`
+	// Replaced has the defaults of later versions that the one in Values replaced, by path: the API server may have stored them.
+	Replaced map[string][]json.RawMessage `json:"replaced,omitempty"`
+}
+
+// Migration is a run of the migration playbook for a resource whose last success was by an older version of the collection.
+type Migration struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Fingerprint of the last other run. What has changed since starts the usual playbook after the migration.
+	Fingerprint Fingerprint `json:"fingerprint"`
+	// Defaults that the last other run had.
+	Defaults *Defaults `json:"defaults,omitempty"`
+	// Owed is true if the usual playbook has to run after the migration in any case: its last run was not successful, or a run
+	// was requested.
+	Owed bool `json:"owed,omitempty"`
+}
+
+// Migrated is a migration that succeeded.
+type Migrated struct {
+	From     string    `json:"from"`
+	To       string    `json:"to"`
+	RunID    string    `json:"run,omitempty"`
+	Finished time.Time `json:"finished"`
 }
 
 // Record is what the gate remembers of a resource. It is an annotation, so that a backup that has no status has it.
@@ -108,4 +151,81 @@ type Record struct {
 	Checked    time.Time `json:"checked,omitzero"`
 	// Deleted is the UID of the resource whose delete playbook succeeded.
 	Deleted types.UID `json:"deleted,omitempty"`
+}
+
+// OfMigration reports whether the last run was one of the migration playbook.
+func (r *Record) OfMigration() bool {
+	return r.Migration != nil || r.Migrated != nil && r.RunID != "" && r.Migrated.RunID == r.RunID
+}
+
+// ran returns the fingerprint of the last run of the usual playbook.
+func (r *Record) ran() Fingerprint {
+	if r.Migration != nil {
+		return r.Migration.Fingerprint
+	}
+	return r.Fingerprint
+}
+
+// owes reports whether the usual playbook has to run: after a migration, or after one that is not needed any more.
+func (r *Record) owes() bool { return r.Owed || r.Migration != nil }
+
+// maxAnnotation is the maximum length in bytes of an annotation that Verify reads: the API server's limit for all annotations
+// of an object.
+const maxAnnotation = 256 << 10
+
+// Key signs records and keys fingerprints.
+type Key []byte
+
+// Identity is the resource that a record belongs to.
+type Identity struct{ Group, Kind, Namespace, Name string }
+
+// Sign returns the annotation for a record: the record as JSON and its signature, both in base64url. It is empty if the key
+// is empty.
+func (k Key) Sign(id Identity, r Record) string {
+	document, err := json.Marshal(r)
+	if err != nil || len(k) == 0 { // A time after the year 9999 is not JSON.
+		return ""
+	}
+	encoding := base64.RawURLEncoding
+	return encoding.EncodeToString(document) + "." + encoding.EncodeToString(k.signature(id, document))
+}
+
+// Verify returns the record of an annotation, or nil if it was not signed with this key for this resource.
+func (k Key) Verify(id Identity, annotation string) *Record {
+	// encoding/base64 ignores line breaks.
+	if len(k) == 0 || len(annotation) > maxAnnotation || strings.ContainsAny(annotation, "\r\n") {
+		return nil
+	}
+	first, second, _ := strings.Cut(annotation, ".")
+	encoding := base64.RawURLEncoding.Strict()
+	document, err := encoding.DecodeString(first)
+	if err != nil {
+		return nil
+	}
+	signature, err := encoding.DecodeString(second)
+	if err != nil || !hmac.Equal(signature, k.signature(id, document)) {
+		return nil
+	}
+	var r Record
+	if err := json.Unmarshal(document, &r); err != nil {
+		return nil
+	}
+	return &r
+}
+
+func (k Key) signature(id Identity, document []byte) []byte {
+	return k.hash("record", []byte(id.Group), []byte(id.Kind), []byte(id.Namespace), []byte(id.Name), document)
+}
+
+// hash returns the HMAC-SHA256 of the parts. Hashes for different purposes differ. Each part is preceded by its length, so
+// that no other parts have the same hash.
+func (k Key) hash(purpose string, parts ...[]byte) []byte {
+	h := hmac.New(sha256.New, k)
+	for _, part := range append([][]byte{[]byte(purpose)}, parts...) {
+		var length [8]byte
+		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
+		h.Write(length[:])
+		h.Write(part)
+	}
+	return h.Sum(nil)
 }

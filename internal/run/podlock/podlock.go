@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -176,3 +178,87 @@ func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) (types.UID
 }
 
 func (l Lock) identity() string { return l.PodName + "_" + l.PodUID }
+
+// Termination is about the end of this pod.
+type Termination struct {
+	// Deleted is true if the pod was deleted: by a user, by its Deployment, or by an eviction.
+	Deleted bool
+	// Grace is the time that the pod has from then on.
+	Grace time.Duration
+}
+
+// Termination reads whether this pod is to end. It is ErrDeleted if the pod does not exist.
+func (l Lock) Termination(ctx context.Context) (Termination, error) {
+	pod, err := l.Client.Resource(pods).Namespace(l.Namespace).Get(ctx, l.PodName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Termination{}, fmt.Errorf("pod %s: %w", l.PodName, ErrDeleted)
+	}
+	if err != nil {
+		return Termination{}, fmt.Errorf("read pod %s: %w", l.PodName, err)
+	}
+	if string(pod.GetUID()) != l.PodUID {
+		return Termination{}, fmt.Errorf("pod %s is another one: %w", l.PodName, ErrDeleted)
+	}
+	return Termination{
+		Deleted: pod.GetDeletionTimestamp() != nil,
+		Grace:   time.Duration(ptr.Deref(pod.GetDeletionGracePeriodSeconds(), 0)) * time.Second,
+	}, nil
+}
+
+// annotationClosing, on the Lease, has its holder and the time until which that starts no run, separated by a space: the manager is about
+// to remove the operator, and waits until the running playbooks have ended. Another pod may run playbooks.
+const annotationClosing = "zoscb.ibm.com/no-new-runs"
+
+// Close lets the holder of a Lease start no run until a time. It reports whether that changed the Lease.
+func Close(lease *coordinationv1.Lease, until time.Time) bool {
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	wanted := holder + " " + until.UTC().Format(time.RFC3339)
+	if holder == "" || lease.Annotations[annotationClosing] == wanted {
+		return false
+	}
+	if lease.Annotations == nil {
+		lease.Annotations = map[string]string{}
+	}
+	lease.Annotations[annotationClosing] = wanted
+	return true
+}
+
+// closedUntil returns the time until which the holder of a Lease starts no run, or the zero time.
+func closedUntil(lease *coordinationv1.Lease) time.Time {
+	holder, until, _ := strings.Cut(lease.Annotations[annotationClosing], " ")
+	if holder == "" || holder != ptr.Deref(lease.Spec.HolderIdentity, "") {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, until)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// AcquireWithProbes acquires the lock, and until then answers probes at address: /healthz with 200, and /readyz with 503. The
+// port is free when it returns.
+func AcquireWithProbes(ctx context.Context, lock Lock, address string) error {
+	stopProbes, err := serveProbes(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer stopProbes()
+	return lock.Acquire(ctx, func(reason string) { fmt.Fprintln(os.Stderr, "lock: waiting:", reason) })
+}
+
+// serveProbes serves until stop is called, which frees the port.
+func serveProbes(ctx context.Context, address string) (stop func(), err error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "another pod of this operator has not ended", http.StatusServiceUnavailable)
+	})
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	return func() { _ = server.Close() }, nil
+}

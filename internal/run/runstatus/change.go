@@ -3,40 +3,16 @@ package runstatus
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
-
-// FieldManager of the gate's writes to status.
-const FieldManager = gate.FieldManager
-
-// Resource is what the changes of status depend on besides the run.
-type Resource struct {
-	// Kind and Name are for messages.
-	Kind, Name string
-	// Generation that the run, or the decision not to run, is about.
-	Generation int64
-	Deleting   bool
-	Authors    Authors
-	// Ignored are the fields of the spec that the collection's version does not declare.
-	Ignored []string
-	// DefaultsKept are the fields that playbooks get with the default of a former version, and DefaultsNew those that the next run
-	// gets with a default that the last one did not get.
-	DefaultsKept, DefaultsNew []gate.ChangedDefault
-	// ShowDiff is true if status may have the differences that a drift check finds.
-	ShowDiff bool
-	// Version of the collection that is installed, and MaxRetries of its gate.Settings.
-	Version    string
-	MaxRetries int
-	Now        time.Time
-}
 
 // Start returns the status of a resource whose run starts. A previous run that has not ended is Interrupted, in history.
 // Statuses have the types of values of unstructured objects. They are not changed: the result is a copy.
@@ -92,6 +68,39 @@ func End(status map[string]any, r Resource, run Run, report Report, record gate.
 	return status
 }
 
+// Wait returns the status of a resource whose run waits for its endpoint: an equal one if it says so already. The caller knows
+// that no run is in progress: one that has not ended according to status was interrupted.
+func Wait(status map[string]any, r Resource, w Waiting) map[string]any {
+	status = copyOf(status)
+	hideDiff(status, r)
+	conditions := conditionsOf(status, r.Now)
+	dropProof(status, conditions)
+	if last := runOf(status); last != nil && last.Outcome == "" {
+		cut := cutShort(*last)
+		setEnded(status, cut)
+		conditions.setEnded(cut)
+	}
+	w.Message = printable.Line(w.Message, maxMessage)
+	status[fieldWaiting] = unstructured(&w)
+	s := summary{phase: PhaseWaiting, message: w.Message, stalled: w.Reason == string(endpoint.ReasonCredentialRefused)}
+	if r.Deleting {
+		s.phase = PhaseDeleting
+	}
+	setSummary(status, r, conditions, s)
+	return status
+}
+
+// WaitingSince returns since when a run waits according to a status, or zero.
+func WaitingSince(status map[string]any) time.Time {
+	fields, _ := status[fieldWaiting].(map[string]any)
+	text, _ := fields["since"].(string)
+	since, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return since
+}
+
 // Skip returns the status of a resource whose playbook does not run, after ActionSkip and ActionAdopt: an equal one if it says
 // so already. It restores a status that was lost from the record.
 func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision) map[string]any {
@@ -116,6 +125,43 @@ func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision
 	}
 	setSummary(status, r, conditions, summaryOfEnd(r, run, d.Changed))
 	return status
+}
+
+// NoOperator returns the status of a resource whose operator was removed: an equal one if it says so already. Like the gate,
+// it keeps a phase and a message of the author. It keeps observedGeneration, from which the next operator knows whether the
+// present generation had a run, unless its run waits: then it is 0, as no generation is.
+func NoOperator(status map[string]any, r Resource) map[string]any {
+	status = copyOf(status)
+	message := NoOperatorMessage(r.Kind, r.Name)
+	if !r.Authors.Phase {
+		status["phase"] = string(PhaseNoOperator)
+	}
+	if !r.Authors.Message {
+		status["message"] = message
+	}
+	if status["observedGeneration"] == int64(unobserved) {
+		delete(status, "observedGeneration") // No operator will write it: clients are to read the conditions.
+	}
+	if status[fieldWaiting] != nil {
+		status["observedGeneration"] = int64(0) // Without it, conditions alone could be those of a baseline.
+		delete(status, fieldWaiting)
+	}
+	conditions := conditionsOf(status, r.Now)
+	fields := func(status metav1.ConditionStatus) map[string]any {
+		fields := form(status, string(PhaseNoOperator), message)
+		fields["observedGeneration"] = r.Generation
+		return fields
+	}
+	conditions.set(ConditionReady, fields(metav1.ConditionFalse))
+	conditions.set(ConditionStalled, fields(metav1.ConditionTrue))
+	status["conditions"] = conditions.items
+	return status
+}
+
+// NoOperatorMessage says that no operator runs for a resource, and what to do.
+func NoOperatorMessage(kind, name string) string {
+	return fmt.Sprintf("no operator runs for this resource: install the collection again, or remove it without a run: "+
+		"kubectl collection abandon %s/%s", kind, name)
 }
 
 // restore returns the last run with what status still has of it.
@@ -220,13 +266,6 @@ func Equal(a, b map[string]any) bool {
 	}
 	second, err := json.Marshal(b)
 	return err == nil && bytes.Equal(first, second)
-}
-
-func copyOf(status map[string]any) map[string]any {
-	if status == nil {
-		return map[string]any{}
-	}
-	return runtime.DeepCopyJSON(status)
 }
 
 func optional(t time.Time) *metav1.Time {

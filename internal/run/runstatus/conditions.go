@@ -1,7 +1,6 @@
 package runstatus
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -121,37 +120,4 @@ func ansibleResult(run Run) any {
 		"failures":   int64(run.Tasks.Failed + run.Tasks.Unreachable),
 		"completion": run.Finished.UTC().Format(completionLayout),
 	}
-}
-
-// setOwn sets our own conditions.
-func (l *conditionList) setOwn(s summary, r Resource) {
-	own := func(conditionType string, status metav1.ConditionStatus, reason, message string) {
-		fields := form(status, reason, message)
-		fields["observedGeneration"] = r.Generation
-		l.set(conditionType, fields)
-	}
-	ready := metav1.ConditionFalse
-	if s.ready {
-		ready = metav1.ConditionTrue
-	}
-	own(ConditionReady, ready, string(s.phase), s.message)
-	if s.stalled {
-		own(ConditionStalled, metav1.ConditionTrue, string(s.phase), s.message)
-	} else {
-		l.remove(ConditionStalled)
-	}
-	about := func(conditionType, reason string, fields int, message func(Resource) string) {
-		if fields == 0 {
-			l.remove(conditionType)
-			return
-		}
-		own(conditionType, metav1.ConditionTrue, reason, message(r))
-	}
-	about(ConditionFieldsIgnored, reasonNotDeclared, len(r.Ignored), ignoredMessage)
-	about(ConditionDefaultsKept, reasonFormerVersion, len(r.DefaultsKept), keptMessage)
-	about(ConditionDefaultsNew, reasonNextRun, len(r.DefaultsNew), newMessage)
-}
-
-func ignoredMessage(r Resource) string {
-	return fieldsMessage(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: ", versionOf(r)), r.Ignored, "")
 }

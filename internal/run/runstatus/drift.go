@@ -144,13 +144,6 @@ func RefuseCheck(status map[string]any, r Resource) map[string]any {
 	return status
 }
 
-func versionOf(r Resource) string {
-	if r.Version == "" {
-		return "the collection"
-	}
-	return fmt.Sprintf("version %s of the collection", printable.Line(r.Version, maxName))
-}
-
 // setDrifted sets the condition Drifted in status.
 func setDrifted(status map[string]any, r Resource, result DriftResult) {
 	conditions := conditionsOf(status, r.Now)

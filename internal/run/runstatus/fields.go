@@ -11,6 +11,28 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
+// fieldWaiting is the field of status with Waiting. It is removed when the run starts, or is no longer needed.
+const fieldWaiting = "waiting"
+
+// unobserved is the observedGeneration of a status that the API server has made, before any operator wrote one (render.CRDs).
+const unobserved = -1
+
+func copyOf(status map[string]any) map[string]any {
+	if status == nil {
+		return map[string]any{}
+	}
+	return runtime.DeepCopyJSON(status)
+}
+
+// unstructured returns a value as the fields of an unstructured object.
+func unstructured(value any) map[string]any {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
+	if err != nil {
+		return nil // The types of status can always be converted.
+	}
+	return fields
+}
+
 // runOf returns status.lastRun, or nil if there is none that can be read.
 func runOf(status map[string]any) *Run {
 	fields, ok := status["lastRun"].(map[string]any)
@@ -22,6 +44,15 @@ func runOf(status map[string]any) *Run {
 		return nil
 	}
 	return &run
+}
+
+// LastRun returns the last run that a status names, or nil.
+func LastRun(status map[string]any) *gate.LastRun {
+	run := runOf(status)
+	if run == nil {
+		return nil
+	}
+	return &gate.LastRun{ID: run.ID, Started: run.Started.Time, Version: run.Version, Digest: run.Digest}
 }
 
 // historyOf returns the entries of status.history that can be read.
@@ -101,31 +132,6 @@ func summarize(run Run) RunSummary {
 	return s
 }
 
-// setSummary sets the phase and the message unless they are the author's, and the conditions.
-func setSummary(status map[string]any, r Resource, conditions *conditionList, s summary) {
-	if !r.Authors.Phase {
-		status["phase"] = string(s.phase)
-	}
-	if !r.Authors.Message {
-		status["message"] = s.message
-	}
-	status["observedGeneration"] = r.Generation
-	conditions.setOwn(s, r)
-	status["conditions"] = conditions.items
-}
-
-// unobserved is the observedGeneration of a status that the API server has made, before any operator wrote one (render.CRDs).
-const unobserved = -1
-
-// LastRun returns the last run that a status names, or nil.
-func LastRun(status map[string]any) *gate.LastRun {
-	run := runOf(status)
-	if run == nil {
-		return nil
-	}
-	return &gate.LastRun{ID: run.ID, Started: run.Started.Time, Version: run.Version, Digest: run.Digest}
-}
-
 // IsBaseline reports whether a status says that the given generation was successful: written by ansible-operator itself, or
 // by a gate whose record is lost. ansible-operator does not say which generation it means. A resource with a run that waits is
 // no baseline, nor is one that is migrated and whose playbook is still to run.
@@ -144,11 +150,27 @@ func IsBaseline(status map[string]any, generation int64) bool {
 	return conditions.get(ConditionSuccessful)["status"] == "True" && conditions.get(ConditionFailure)["status"] != "True"
 }
 
-// unstructured returns a value as the fields of an unstructured object.
-func unstructured(value any) map[string]any {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
-	if err != nil {
-		return nil // The types of status can always be converted.
+// Regressed reports whether a resource fails since it runs with a version: its last run failed, no run with that version was
+// successful, and the last one with another version was, if there is one in the history. Runs that somebody cancelled, or that ended
+// with their pod, do not count, nor does a successful migration: the playbook may fail after it. It stays true while the playbook runs again.
+func Regressed(status map[string]any, version string) bool {
+	runs := slices.DeleteFunc(historyOf(status), func(run RunSummary) bool {
+		isMigrated := run.Reason == gate.ReasonMigrate && run.Outcome.Succeeded()
+		return isMigrated || run.Outcome == gate.OutcomeInterrupted || run.Outcome == gate.OutcomeCancelled
+	})
+	if len(runs) == 0 || runs[0].Version != version || runs[0].Outcome.Succeeded() {
+		return false
 	}
-	return fields
+	if success, _ := status["lastSuccess"].(map[string]any); success["version"] == version && success["reason"] != string(gate.ReasonMigrate) {
+		return false
+	}
+	before := slices.IndexFunc(runs, func(run RunSummary) bool { return run.Version != version })
+	return before < 0 || runs[before].Outcome.Succeeded()
+}
+
+// RunsFirst reports whether the playbook of a resource runs, and no run with a version has ended yet: nobody knows whether it fails with it.
+func RunsFirst(status map[string]any, version string) bool {
+	return status["phase"] == string(PhaseRunning) && !slices.ContainsFunc(historyOf(status), func(run RunSummary) bool {
+		return run.Version == version && run.Outcome != ""
+	})
 }

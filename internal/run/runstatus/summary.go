@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
@@ -103,13 +105,6 @@ func attempt(r Resource, run Run) string {
 	return fmt.Sprintf("attempt %d of %d", run.Attempt, r.MaxRetries+1)
 }
 
-func rerunCommand(r Resource) string {
-	if r.Kind == "" || r.Name == "" {
-		return "kubectl collection rerun"
-	}
-	return fmt.Sprintf("kubectl collection rerun %s/%s", r.Kind, r.Name)
-}
-
 func outdatedMessage(r Resource, run Run, changed []gate.Trigger) string {
 	texts := make([]string, 0, len(changed))
 	for _, trigger := range changed {
@@ -136,3 +131,88 @@ func collectionMessage(r Resource, run Run) string {
 }
 
 func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// setSummary sets the phase and the message unless they are the author's, and the conditions.
+func setSummary(status map[string]any, r Resource, conditions *conditionList, s summary) {
+	if !r.Authors.Phase {
+		status["phase"] = string(s.phase)
+	}
+	if !r.Authors.Message {
+		status["message"] = s.message
+	}
+	status["observedGeneration"] = r.Generation
+	conditions.setOwn(s, r)
+	status["conditions"] = conditions.items
+}
+
+// setOwn sets our own conditions.
+func (l *conditionList) setOwn(s summary, r Resource) {
+	own := func(conditionType string, status metav1.ConditionStatus, reason, message string) {
+		fields := form(status, reason, message)
+		fields["observedGeneration"] = r.Generation
+		l.set(conditionType, fields)
+	}
+	ready := metav1.ConditionFalse
+	if s.ready {
+		ready = metav1.ConditionTrue
+	}
+	own(ConditionReady, ready, string(s.phase), s.message)
+	if s.stalled {
+		own(ConditionStalled, metav1.ConditionTrue, string(s.phase), s.message)
+	} else {
+		l.remove(ConditionStalled)
+	}
+	about := func(conditionType, reason string, fields int, message func(Resource) string) {
+		if fields == 0 {
+			l.remove(conditionType)
+			return
+		}
+		own(conditionType, metav1.ConditionTrue, reason, message(r))
+	}
+	about(ConditionFieldsIgnored, reasonNotDeclared, len(r.Ignored), ignoredMessage)
+	about(ConditionDefaultsKept, reasonFormerVersion, len(r.DefaultsKept), keptMessage)
+	about(ConditionDefaultsNew, reasonNextRun, len(r.DefaultsNew), newMessage)
+}
+
+func ignoredMessage(r Resource) string {
+	return fieldsMessage(fmt.Sprintf("playbooks do not get these fields, because %s does not declare them: ", versionOf(r)), r.Ignored, "")
+}
+
+// maxValue is the maximum length of a default in a message, in bytes.
+const maxValue = 64
+
+func keptMessage(r Resource) string {
+	fields := make([]string, 0, len(r.DefaultsKept))
+	for _, d := range r.DefaultsKept {
+		fields = append(fields, fmt.Sprintf("%s (%s instead of %s)", d.Field, valueText(d.Supplied), valueText(d.Present)))
+	}
+	return fieldsMessage(fmt.Sprintf("playbooks get the defaults that the resource ran with, not those of %s: ", versionOf(r)), fields,
+		fmt.Sprintf("; to take the new ones, set the fields, or annotation %s: %q", gate.AnnotationAcceptDefaults, printable.Line(r.Version, maxName)))
+}
+
+func newMessage(r Resource) string {
+	fields := make([]string, 0, len(r.DefaultsNew))
+	for _, d := range r.DefaultsNew {
+		fields = append(fields, fmt.Sprintf("%s (%s)", d.Field, valueText(d.Supplied)))
+	}
+	return fieldsMessage(fmt.Sprintf("the next run gets defaults of %s that the last run did not get: ", versionOf(r)), fields, "")
+}
+
+func valueText(value string) string {
+	if value == "" {
+		return "none"
+	}
+	return printable.Line(value, maxValue)
+}
+
+// fieldsMessage returns a message of bounded length with the first fields and the number of the others.
+func fieldsMessage(before string, fields []string, after string) string {
+	names := make([]string, 0, maxIgnored)
+	for _, name := range fields[:min(len(fields), maxIgnored)] {
+		names = append(names, printable.Line(name, maxName))
+	}
+	if n := len(fields) - len(names); n > 0 {
+		after = fmt.Sprintf(" and %d more", n) + after
+	}
+	return printable.Cut(before+strings.Join(names, ", "), maxMessage-len(after)) + after
+}

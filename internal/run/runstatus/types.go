@@ -24,6 +24,8 @@ const (
 	// PhaseOutdated: the last run was successful, and something has changed since that does not start a playbook by itself.
 	PhaseOutdated Phase = "Outdated"
 	PhaseDeleting Phase = "Deleting"
+	// PhaseNoOperator: the operator was removed. The gate of the next operator replaces it.
+	PhaseNoOperator Phase = "NoOperator"
 )
 
 // Conditions of a resource. ansible-operator's own are Running, Successful and Failure: clients rely on their form.
