@@ -10,6 +10,15 @@ import (
 	"strings"
 )
 
+// The programs that run containers, the preferred one first.
+const (
+	podman = "podman"
+	docker = "docker"
+)
+
+// engineFailed is the first exit code of podman and docker that is not that of the program.
+const engineFailed = 125
+
 // InitName is the name under which the program is the first process of a container. See [Init].
 const InitName = "collection-init"
 
@@ -41,6 +50,12 @@ type Command struct {
 	User   User
 	Mounts []Mount
 	// Variables are added to the environment of the program. They are in no argument and no description of the container.
+	Variables map[string][]byte
+}
+
+// started is what [Init] reads.
+type started struct {
+	Folder    string
 	Variables map[string][]byte
 }
 

@@ -14,15 +14,6 @@ import (
 	"strings"
 )
 
-// The programs that run containers, the preferred one first.
-const (
-	podman = "podman"
-	docker = "docker"
-)
-
-// engineFailed is the first exit code of podman and docker that is not that of the program.
-const engineFailed = 125
-
 // Engine is podman or docker.
 type Engine struct{ name, path string }
 
@@ -47,12 +38,6 @@ func (e Engine) Platform(ctx context.Context, image string) (string, error) {
 			image, strings.TrimSpace(stderr.String()), e.name, image)
 	}
 	return strings.TrimSpace(string(platform)), nil
-}
-
-// started is what [Init] reads.
-type started struct {
-	Folder    string
-	Variables map[string][]byte
 }
 
 // Run runs a command in a new container and returns its exit code. If the context ends, or this process, the command gets SIGTERM; the container

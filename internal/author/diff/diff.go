@@ -5,64 +5,11 @@
 package diff
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/collection/upgrade"
 )
-
-// Side is one of the two archives.
-type Side struct {
-	Collection *model.Collection
-	// Files are the checksums of all files by path.
-	Files map[string]string
-}
-
-// Type says what became of something.
-type Type = upgrade.Type
-
-// What becomes of things.
-const (
-	Added   = upgrade.Added
-	Removed = upgrade.Removed
-	Changed = upgrade.Changed
-)
-
-// Area is the part of a collection that changes.
-type Area string
-
-// The areas, in the order in which Compare returns their changes.
-const (
-	Identity   Area = "collection"
-	Kind       Area = "kind"
-	Field      Area = "field"
-	Playbook   Area = "playbook"
-	Permission Area = "permission"
-	Dependency Area = "dependency"
-	Content    Area = "content"
-	Text       Area = "text"
-)
-
-var areas = []Area{Identity, Kind, Field, Playbook, Permission, Dependency, Content, Text}
-
-// Change is one difference.
-type Change struct {
-	Area Area `json:"area"`
-	Type Type `json:"type"`
-	// Subject is what changed: a kind ("DataFile"), a field ("DataFile spec.size"), a folder.
-	Subject string `json:"subject"`
-	// Property says what about the subject changed, such as "type". It is "" for the subject as a whole.
-	Property string `json:"property,omitempty"`
-	// Old and New are how it was and is. Both may be "".
-	Old string `json:"old,omitempty"`
-	New string `json:"new,omitempty"`
-	// Breaking says that custom resources, or those who write them, may have to change, or that the cluster refuses.
-	Breaking bool `json:"breaking"`
-	// Note says what it means and what to do, if that is not plain.
-	Note string `json:"note,omitempty"`
-}
 
 // Compare returns what changes from was to is, by area.
 func Compare(was, is Side) []Change {
@@ -77,32 +24,6 @@ func Compare(was, is Side) []Change {
 	c.version()
 	slices.SortStableFunc(c.changes, func(a, b Change) int { return slices.Index(areas, a.Area) - slices.Index(areas, b.Area) })
 	return c.changes
-}
-
-// Breaking counts the changes that can break something.
-func Breaking(changes []Change) int {
-	count := 0
-	for _, change := range changes {
-		if change.Breaking {
-			count++
-		}
-	}
-	return count
-}
-
-// comparison is a Compare under way.
-type comparison struct {
-	was, is Side
-	changes []Change
-}
-
-func (c *comparison) add(change Change) { c.changes = append(c.changes, change) }
-
-// property adds a change of a property that is not the same on both sides, with old and new text.
-func (c *comparison) property(area Area, subject, name, was, is string) {
-	if was != is {
-		c.add(Change{Area: area, Type: Changed, Subject: subject, Property: name, Old: was, New: is})
-	}
 }
 
 func (c *comparison) identity() {
@@ -162,9 +83,25 @@ func (c *comparison) texts() {
 	}
 }
 
-// sameCollection says whether the new side takes the place of the old one: it is the same collection, or replaces it.
-func (c *comparison) sameCollection() bool {
-	return c.was.Collection.ID() == c.is.Collection.ID() || c.is.Collection.Replaces == c.was.Collection.ID()
+// migrations tells of the playbook that brings custom resources to the version.
+func (c *comparison) migrations() {
+	was, is := c.was.Collection, c.is.Collection
+	c.property(Identity, "migrationReversible", "", fmt.Sprint(was.MigrationReversible), fmt.Sprint(is.MigrationReversible))
+	change := Change{Area: Playbook, Type: Changed, Subject: "migrationPlaybook", Old: was.MigrationPlaybook, New: is.MigrationPlaybook}
+	switch {
+	case change.New == "" && change.Old == "":
+		return
+	case change.New == "":
+		change.Type, change.Note = Removed, "custom resources that were not migrated yet are not migrated any more"
+	case is.Version.GreaterThan(was.Version):
+		change.Note = "it runs once for each custom resource that an older version managed, before anything else runs for it"
+		if change.Old == "" {
+			change.Type = Added
+		}
+	case change.Old == change.New && c.was.Files[change.Old] == c.is.Files[change.New]:
+		return
+	}
+	c.add(change)
 }
 
 // content compares the bytes of files, by folder, but of those whose meaning was compared before.
@@ -203,6 +140,16 @@ func (c *comparison) content() {
 	for _, folder := range slices.Sorted(maps.Keys(counts)) {
 		c.add(Change{Area: Content, Type: Changed, Subject: folder, Note: describeCounts(counts[folder])})
 	}
+}
+
+func describeCounts(counts map[Type]int) string {
+	var parts []string
+	for _, t := range []Type{Changed, Added, Removed} {
+		if n := counts[t]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, t))
+		}
+	}
+	return "files: " + strings.Join(parts, ", ")
 }
 
 // partOf names the part of a collection that a file belongs to: its role, else its folder, as far as two levels down.

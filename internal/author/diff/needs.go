@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -123,14 +122,4 @@ func versionsOf(requirements []model.Requirement) map[string]string {
 		versions[name] = strings.Join(itemSet(all), " and ")
 	}
 	return versions
-}
-
-func describeCounts(counts map[Type]int) string {
-	var parts []string
-	for _, t := range []Type{Changed, Added, Removed} {
-		if n := counts[t]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, t))
-		}
-	}
-	return "files: " + strings.Join(parts, ", ")
 }

@@ -9,12 +9,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
-// Bounds on build_ignore: the bytes of a pattern, and the number of patterns.
-const (
-	maxPatternBytes = 1024
-	maxPatterns     = 200
-)
-
 // ignoredAlways are patterns of what ansible-galaxy never puts into an archive; ignoredDirs are base names of folders.
 var (
 	ignoredAlways = []string{model.ManifestFile, model.FilesFile, model.GalaxyFile, "galaxy.yaml", ".git", "*.pyc", "*.retry", "tests/output"}

@@ -23,6 +23,12 @@ var (
 	RuleArchive = rules.Refused("archive", "", "The archive, or the one that is built of a folder, can be unpacked: it is whole, not too large, and no path or link in it leads out of it.")
 )
 
+// Bounds on build_ignore: the bytes of a pattern, and the number of patterns.
+const (
+	maxPatternBytes = 1024
+	maxPatterns     = 200
+)
+
 // metadata is what a galaxy.yml says: what stays in the archive, and what matters for building it alone.
 type metadata struct {
 	model.Galaxy

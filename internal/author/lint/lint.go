@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"slices"
 
 	"github.com/collection-operator/collection-operator/internal/author/galaxy"
 	"github.com/collection-operator/collection-operator/internal/author/playbook"
@@ -16,11 +15,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
-
-// Rules returns every rule, sorted by name.
-func Rules() findings.Rules {
-	return slices.Concat(findings.AllRules(), model.Rules(), crd.Rules(), playbook.Rules(), galaxy.Rules(), scenario.Rules(), rules).Sorted()
-}
 
 // Check returns everything that is wrong with the collection whose root is fsys, sorted by place, and the collection: nil
 // if a cluster refuses it. The error means that fsys could not be read, and trying again may help.

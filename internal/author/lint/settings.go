@@ -11,7 +11,12 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/collection-operator/collection-operator/internal/author/galaxy"
+	"github.com/collection-operator/collection-operator/internal/author/playbook"
+	"github.com/collection-operator/collection-operator/internal/author/scenario"
+	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
@@ -19,6 +24,11 @@ import (
 const SettingsFile = ".oc-lint"
 
 var rules findings.Rules
+
+// Rules returns every rule, sorted by name.
+func Rules() findings.Rules {
+	return slices.Concat(findings.AllRules(), model.Rules(), crd.Rules(), playbook.Rules(), galaxy.Rules(), scenario.Rules(), rules).Sorted()
+}
 
 var ruleSettings = rules.Warning("oc-lint", "", "A file .oc-lint can be read, and has only keys and rules that exist; else these are ignored. Clusters do not read it.")
 
