@@ -53,8 +53,6 @@ var tangled = []string{
 	"internal/controller/zosendpoint",
 	"internal/support/adopt",
 	"internal/support/doctor",
-	"internal/support/mustgather",
-	"internal/support/snapshot/reader",
 }
 
 func TestPackagesFilesAndTypesStaySmall(t *testing.T) {

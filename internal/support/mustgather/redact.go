@@ -18,9 +18,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/support/snapshot"
 )
 
-// redacted replaces a value.
-const redacted = "REDACTED"
-
 // minScrubbed is the length from which on a value that was replaced is replaced in all other texts too. Shorter ones are parts of words.
 const minScrubbed = 4
 

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// redacted replaces a value.
+const redacted = "REDACTED"
+
 var (
 	// passName and otherName match the end of a name whose value is secret. A password may have blanks, other secrets have none.
 	passName  = `pass(?:word|wd|phrase)?|pwd`

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/internal/support/snapshot"
@@ -106,27 +105,4 @@ func secretOf(row *metav1.TableRow, kind, data int) (secret snapshot.Secret, ok 
 		Namespace: object.Namespace, Name: object.Name, Labels: object.Labels, Annotations: slices.Sorted(maps.Keys(object.Annotations)),
 		CreationTimestamp: object.CreationTimestamp, DeletionTimestamp: object.DeletionTimestamp, Type: secretType, Keys: int64(keys),
 	}, isText && isNumber
-}
-
-// failed records what could not be read. That a kind is not served, or an object is gone, is not recorded.
-func (c *collecting) failed(err error, what, namespace string) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	unreadable(c.snapshot, err, what, namespace)
-}
-
-// unreadable records in a snapshot what could not be read, and counts it unless the user may not read it.
-func unreadable(s *snapshot.Snapshot, err error, what, namespace string) {
-	where := ""
-	if namespace != "" {
-		where = " in namespace " + namespace
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		s.Unread = append(s.Unread, "you may not read "+what+where)
-	default:
-		s.Failed++
-		s.Unread = append(s.Unread, what+where+" could not be read: "+err.Error())
-	}
 }
