@@ -26,7 +26,6 @@ var large = []string{"internal/collection/render", "internal/collection/model"}
 
 // tooLarge are packages, files and types above a limit that are yet to be divided.
 var tooLarge = []string{
-	"internal/author/localrun",
 	"internal/author/playbook",
 	"internal/author/playbook/reach.go",
 	"internal/author/playbook.nameReader",
@@ -40,7 +39,6 @@ var tooLarge = []string{
 
 // tangled are packages with circles between files that are yet to be resolved.
 var tangled = []string{
-	"internal/author/localrun",
 	"internal/author/playbook",
 	"internal/collection/model",
 	"internal/collection/render",

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/collection-operator/collection-operator/internal/author/localrun/kubeapi"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/podclient"
@@ -103,12 +104,6 @@ const (
 	parentVariable = "ZOSCB_LOCAL_PARENT_FD"
 )
 
-// errCancelled ends a run whose playbook has not started yet.
-var errCancelled = errors.New("cancelled before the playbook started")
-
-// waitDelay is the time that programs get to end after they are told to, or to close their output after their end.
-const waitDelay = 10 * time.Second
-
 // runDir is the folder of ansible-operator for a resource.
 func (r *run) runDir() string {
 	return filepath.Join("tmp/ansible-operator/runner", r.kind.Group, r.kind.Version, r.Kind, r.Namespace, r.resource.GetName())
@@ -119,7 +114,7 @@ func (r *run) call(ctx context.Context) (time.Duration, error) {
 	if ctx.Err() != nil {
 		return 0, errCancelled
 	}
-	live := r.api.get(r.kind, r.Namespace, r.resource.GetName())
+	live := r.api.Get(r.kind, r.Namespace, r.resource.GetName())
 	w, err := watchOf([]byte(r.folder.local(r.config.Data[render.KeyWatches])), r.Kind)
 	if err != nil {
 		return 0, err
@@ -249,7 +244,7 @@ func receive(socket string) (*receiver, error) {
 	r := &receiver{}
 	r.server = &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		var e event
-		if err := json.NewDecoder(io.LimitReader(request.Body, maxBody)).Decode(&e); err != nil {
+		if err := json.NewDecoder(io.LimitReader(request.Body, kubeapi.MaxBody)).Decode(&e); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -276,23 +271,9 @@ func (r *receiver) again() (time.Duration, error) {
 	return time.ParseDuration(r.event.Data.Result.Period)
 }
 
-// allowCheck lets the gate check a kind that does not declare supportsCheckMode: a cluster would not.
-func (r *run) allowCheck() error {
-	var settings gate.Settings
-	if err := json.Unmarshal([]byte(r.config.Data[gate.SettingsFile]), &settings); err != nil {
-		return err
-	}
-	k := settings.Kinds[r.Kind]
-	k.CheckMode = true
-	settings.Kinds[r.Kind] = k
-	content, err := json.Marshal(settings)
-	r.config.Data[gate.SettingsFile] = string(content)
-	return err
-}
-
 // pretendSuccess makes the resource look like one whose playbook was successful, because only such resources are checked.
 func (r *run) pretendSuccess() {
-	live := r.api.get(r.kind, r.Namespace, r.resource.GetName())
+	live := r.api.Get(r.kind, r.Namespace, r.resource.GetName())
 	generation := int64(1)
 	now := time.Now().UTC().Format(time.RFC3339)
 	live.Object["status"] = map[string]any{
@@ -302,10 +283,24 @@ func (r *run) pretendSuccess() {
 			map[string]any{"type": runstatus.ConditionSuccessful, "status": string(metav1.ConditionTrue), "reason": "Successful", "lastTransitionTime": now},
 		},
 	}
-	r.api.put(r.kind, live)
+	r.api.Put(r.kind, live)
 }
 
 // annotate sets an annotation of the resource that asks the gate for something.
 func (r *run) annotate(annotation, value string) {
-	r.api.annotate(r.kind.path(r.Namespace, r.resource.GetName()), annotation, value)
+	r.api.Annotate(r.kind.Path(r.Namespace, r.resource.GetName()), annotation, value)
+}
+
+// reconcile does what ansible-operator and the gate do for one event.
+func (r *run) reconcile(ctx context.Context) (Result, error) {
+	started := time.Now()
+	again, err := r.call(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	live := r.api.Get(r.kind, r.Namespace, r.resource.GetName())
+	if live == nil {
+		return Result{}, fmt.Errorf("the playbook deleted its own resource %s %s", r.Kind, r.resource.GetName())
+	}
+	return Result{Resource: live, Took: time.Since(started), Again: again, Writes: shown(r.api.Taken())}, nil
 }

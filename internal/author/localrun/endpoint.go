@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
@@ -104,15 +103,6 @@ func removeAddress(variables map[string]any) {
 	for _, name := range []string{"ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port", "ansible_connection"} {
 		delete(variables, name)
 	}
-}
-
-// IsLocal reports whether the run of a resource would be on this machine, without a connection.
-func (o Options) IsLocal() bool {
-	if o.Login.Host != "" || o.Login.Local {
-		return o.Login.Local
-	}
-	_, declared, _, err := split(o.Objects, kind{GroupVersionKind: schema.GroupVersionKind{Group: o.Source.Collection.Group(false), Kind: o.Kind}})
-	return err == nil && declared != nil && declared.Spec.EndpointType == v2beta2.EndpointLocal
 }
 
 // address sets host, port and user.

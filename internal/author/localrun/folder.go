@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -24,8 +25,20 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
+// The pod that holds the lock of the local operator.
+const (
+	podName = "local"
+	podUID  = "11111111-2222-4333-8444-555555555555"
+)
+
 // prefixes of the pod's files, and where they are below the private folder.
 var prefixes = []string{"/opt/ansible/", "/etc/zoscb/"}
+
+// errCancelled ends a run whose playbook has not started yet.
+var errCancelled = errors.New("cancelled before the playbook started")
+
+// waitDelay is the time that programs get to end after they are told to, or to close their output after their end.
+const waitDelay = 10 * time.Second
 
 // folder is a private folder with the files that a pod has, below the same paths. Its path is short: sockets of ssh are below it.
 type folder string

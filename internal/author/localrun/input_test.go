@@ -12,11 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/author/localrun/kubeapi"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
-func fileKind(t *testing.T) kind {
+func fileKind(t *testing.T) kubeapi.Kind {
 	t.Helper()
 	kinds, err := kindsOf(source(t).Collection)
 	if err != nil {
@@ -110,11 +111,11 @@ func TestAddress(t *testing.T) {
 }
 
 // request sends a request of a playbook, or of somebody without the token.
-func request(t *testing.T, a *api, method, path, contentType, body string, hasToken bool) int {
+func request(t *testing.T, a *kubeapi.Server, method, path, contentType, body string, hasToken bool) int {
 	t.Helper()
-	url := a.url + "/" + a.token + path
+	url := a.URL + "/" + a.Token + path
 	if !hasToken {
-		url = a.url + path
+		url = a.URL + path
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -132,11 +133,11 @@ func request(t *testing.T, a *api, method, path, contentType, body string, hasTo
 
 func TestTheLocalAPIAnswersLikeAnAPIServer(t *testing.T) {
 	k := fileKind(t)
-	a, err := startAPI(append(usualKinds(), k))
+	a, err := kubeapi.Start(append(kubeapi.UsualKinds(), k))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.server.Close()
+	defer a.Close()
 	const maps, files = "/api/v1/namespaces/team/configmaps", "/apis/suboperator.zoscb.ibm.com/v1minor0patch0/namespaces/team/files"
 	const merge = "application/merge-patch+json"
 	for _, c := range []struct {
@@ -163,7 +164,7 @@ func TestTheLocalAPIAnswersLikeAnAPIServer(t *testing.T) {
 			t.Errorf("%s %s %s: got %d, want %d", c.method, c.path, c.body, got, c.want)
 		}
 	}
-	one := a.get(k, "team", "one")
+	one := a.Get(k, "team", "one")
 	path, _, _ := unstructured.NestedString(one.Object, "spec", "path")
 	lines, _, _ := unstructured.NestedInt64(one.Object, "spec", "lines")
 	if path != "/x" || lines != 2 || statusOf(one)["a"] != "b" {

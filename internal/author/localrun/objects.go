@@ -11,17 +11,16 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	corev1 "k8s.io/api/core/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
-
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/author/localrun/kubeapi"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
@@ -98,7 +97,7 @@ func NewObject(file string, root *yaml.Node) (Object, error) {
 	if err != nil {
 		return Object{}, fmt.Errorf("%s:%d: %w", file, root.Line, err)
 	}
-	object, err := decode(content)
+	object, err := kubeapi.Decode(content)
 	if err != nil || root.Kind != yaml.MappingNode {
 		return Object{}, fmt.Errorf("%s:%d: this is not a Kubernetes object", file, root.Line)
 	}
@@ -157,13 +156,13 @@ func (o Object) renew() {
 }
 
 // admit completes a custom resource as the API server does, and returns all reasons for which kubectl or the API server would refuse it.
-func (o Object) admit(k kind, namespace string) error {
+func (o Object) admit(k kubeapi.Kind, namespace string) error {
 	var errs []error
 	if o.GetAPIVersion() == "" {
-		o.SetAPIVersion(k.groupVersion().String())
+		o.SetAPIVersion(k.GroupVersion().String())
 	}
-	if o.GetAPIVersion() != k.groupVersion().String() {
-		errs = append(errs, o.problem("apiVersion", "apiVersion is %s: this version of the collection has %s", o.GetAPIVersion(), k.groupVersion()))
+	if o.GetAPIVersion() != k.GroupVersion().String() {
+		errs = append(errs, o.problem("apiVersion", "apiVersion is %s: this version of the collection has %s", o.GetAPIVersion(), k.GroupVersion()))
 	}
 	if problems := validation.IsDNS1123Subdomain(o.GetName()); len(problems) > 0 {
 		errs = append(errs, o.problem("metadata.name", "metadata.name: %s", strings.Join(problems, "; ")))
@@ -175,17 +174,17 @@ func (o Object) admit(k kind, namespace string) error {
 		errs = append(errs, o.problem("metadata.namespace", "metadata.namespace is %s, and the run is in %s: use --namespace", o.GetNamespace(), namespace))
 	}
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
-	for _, unknown := range pruning.PruneWithOptions(o.Object, k.schema.Structural, true, options) {
+	for _, unknown := range pruning.PruneWithOptions(o.Object, k.Schema.Structural, true, options) {
 		errs = append(errs, o.problem(unknown, "unknown field %q", unknown))
 	}
-	for _, p := range k.admit(o.Unstructured) {
+	for _, p := range k.Admit(o.Unstructured) {
 		errs = append(errs, o.problem(p.Field, "%s", p.Error()))
 	}
 	return errors.Join(errs...)
 }
 
 // split finds the resource of a kind to run, the endpoint that it names, and all other objects.
-func split(objects []Object, k kind) (resource Object, endpoint *v2beta2.ZosEndpoint, others []Object, err error) {
+func split(objects []Object, k kubeapi.Kind) (resource Object, endpoint *v2beta2.ZosEndpoint, others []Object, err error) {
 	for _, o := range objects {
 		if o.GetKind() == k.Kind && (o.GetAPIVersion() == "" || o.GroupVersionKind().Group == k.Group) {
 			if resource.Unstructured != nil {

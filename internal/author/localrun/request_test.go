@@ -1,7 +1,6 @@
 package localrun
 
 import (
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,14 +8,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/collection-operator/collection-operator/internal/author/localrun/kubeapi"
 )
 
 func TestTheLocalAPIRefusesWhatContradictsTheRequest(t *testing.T) {
-	a, err := startAPI(usualKinds())
+	a, err := kubeapi.Start(kubeapi.UsualKinds())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.server.Close()
+	defer a.Close()
 	const maps = "/api/v1/namespaces/team/configmaps"
 	for _, c := range []struct {
 		method, path, body string
@@ -44,36 +45,9 @@ func TestTheLocalAPIRefusesWhatContradictsTheRequest(t *testing.T) {
 			t.Errorf("%s %s %s: got %d, want %d", c.method, c.path, c.body, got, c.want)
 		}
 	}
-	writes := a.taken()
+	writes := a.Taken()
 	if len(writes) != 1 || writes[0].Verb != "created" || writes[0].Object.GetKind() != "ConfigMap" || writes[0].Object.Object["data"] != nil {
 		t.Errorf("wrote %+v", writes)
-	}
-}
-
-func TestAListHasTheSelectedObjects(t *testing.T) {
-	config, _ := findKind(usualKinds(), unstructuredOf("v1", "ConfigMap", "team", "x").GroupVersionKind())
-	a := &api{objects: map[string]*unstructured.Unstructured{}}
-	for _, name := range []string{"one", "two"} {
-		o := unstructuredOf("v1", "ConfigMap", "team", name)
-		o.SetLabels(map[string]string{"name": name})
-		a.put(config, o)
-	}
-	_, document := a.list(target{kind: config, namespace: "team", query: url.Values{"labelSelector": {"name in (two)"}}})
-	items := document.(map[string]any)["items"].([]any)
-	if len(items) != 1 || items[0].(*unstructured.Unstructured).GetName() != "two" {
-		t.Errorf("got %v", items)
-	}
-}
-
-func TestStringDataBecomesData(t *testing.T) {
-	secret := unstructuredOf("v1", "Secret", "team", "one")
-	secret.Object["data"] = map[string]any{"a": "b2xk", "c": "ZA=="}
-	secret.Object["stringData"] = map[string]any{"a": "b"}
-	if err := convertStringData(secret); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(map[string]any{"a": "Yg==", "c": "ZA=="}, secret.Object["data"]); diff != "" || secret.Object["stringData"] != nil {
-		t.Errorf("%v: %s", secret.Object, diff)
 	}
 }
 

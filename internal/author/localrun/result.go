@@ -9,19 +9,39 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/collection-operator/collection-operator/internal/author/localrun/kubeapi"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// maxName limits a printed name of an object, in bytes.
-const maxName = 400
-
-// maxSummary limits the summary of a run, in bytes.
-const maxSummary = 1000
+// Result is what a run did.
+type Result struct {
+	// ID is that of the run, and Changed are the names of its tasks that have changed something for the endpoint. Touched is true if not all of
+	// them were delegated, as those that write the status are.
+	ID      string
+	Changed []string
+	Touched bool
+	// Resource is the custom resource after the run, with the status that the cluster would have.
+	Resource *unstructured.Unstructured
+	Took     time.Duration
+	// Check is true for a run in check mode, which has a Report.
+	Check  bool
+	Report runstatus.Report
+	// Again is when ansible-operator would call again, or 0.
+	Again time.Duration
+	// Ran is false if the gate did not start the playbook. Its output says why.
+	Ran bool
+	// Writes are the calls by which the playbook changed objects.
+	Writes []Write
+	// CleanUp says why the folder of the run, which has the credential, could not be removed.
+	CleanUp error
+}
 
 // Write is a call by which the playbook has changed an object.
 type Write struct {
@@ -33,7 +53,7 @@ type Write struct {
 }
 
 // shown leaves out Events, which playbooks seldom mean.
-func shown(writes []write) []Write {
+func shown(writes []kubeapi.Write) []Write {
 	var out []Write
 	for _, w := range writes {
 		if w.Object.GetKind() == "Event" {
@@ -50,6 +70,36 @@ func shown(writes []write) []Write {
 	}
 	return out
 }
+
+// Succeeded reports whether the playbook ended well, or could be checked.
+func (r Result) Succeeded() bool {
+	if r.Check {
+		return r.Ran && r.drifted()["reason"] != runstatus.ReasonCheckFailed
+	}
+	return r.Ran && r.Outcome().Succeeded()
+}
+
+// drifted returns the condition with the result of a check, or nil.
+func (r Result) drifted() map[string]any {
+	conditions, _, _ := unstructured.NestedSlice(r.Resource.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == runstatus.ConditionDrifted {
+			return c
+		}
+	}
+	return nil
+}
+
+func statusOf(o *unstructured.Unstructured) map[string]any {
+	status, _, _ := unstructured.NestedMap(o.Object, "status")
+	return status
+}
+
+// maxName limits a printed name of an object, in bytes.
+const maxName = 400
+
+// maxSummary limits the summary of a run, in bytes.
+const maxSummary = 1000
 
 // Print writes result and status of a run for people. Texts of a playbook are made printable.
 func (r Result) Print(w io.Writer) error {

@@ -4,22 +4,46 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/collection-operator/collection-operator/internal/author/localrun/kubeapi"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
+
+// Run runs the playbook once. If the context ends, the run is cancelled, which takes some seconds. The error says why it could not be run; a playbook that failed is a Result.
+func Run(ctx context.Context, o Options) (result Result, err error) {
+	s, err := Start(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
+	defer func() {
+		if result.CleanUp = s.Close(); err != nil {
+			err, result.CleanUp = errors.Join(err, result.CleanUp), nil
+		}
+	}()
+	switch {
+	case o.Check:
+		return s.CheckNew(ctx)
+	case o.Event == gate.EventDelete:
+		return s.Delete(ctx)
+	}
+	return s.Create(ctx)
+}
 
 // Session is a place like an operator's pod in which events of one resource run one after another. Objects in Kubernetes remain until it is
 // closed.
@@ -47,6 +71,22 @@ func Start(ctx context.Context, o Options) (*Session, error) {
 	return s, nil
 }
 
+// Requirements returns an error if a program that a run needs is missing on this machine.
+func Requirements() error {
+	var missing []string
+	for _, program := range []string{"ansible-playbook", "ansible-runner", "ssh", "ssh-keygen"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not found on PATH: %s. A run needs ansible-core 2.14 or newer, ansible-runner 2.3 or newer and OpenSSH 8.4 or newer: "+
+		"pip install ansible-core ansible-runner kubernetes; on Debian: apt-get install ansible-core python3-ansible-runner openssh-client",
+		strings.Join(missing, ", "))
+}
+
 // Close ends the session. The error says why its folder, which has the credential, could not be removed.
 func (s *Session) Close() error { return s.run.end() }
 
@@ -67,16 +107,16 @@ func (s *Session) Rerun(ctx context.Context) (Result, error) {
 func (s *Session) Delete(ctx context.Context) (Result, error) {
 	r := s.run
 	r.Event = gate.EventDelete
-	live := r.api.get(r.kind, r.Namespace, r.resource.GetName())
+	live := r.api.Get(r.kind, r.Namespace, r.resource.GetName())
 	if live == nil {
 		r.renew(gate.EventDelete)
 	} else {
 		markDeleted(live)
-		r.api.put(r.kind, live)
+		r.api.Put(r.kind, live)
 	}
 	result, err := s.event(ctx)
 	if err == nil && result.Succeeded() && result.Again == 0 {
-		r.api.remove(r.kind.path(r.Namespace, r.resource.GetName()))
+		r.api.Remove(r.kind.Path(r.Namespace, r.resource.GetName()))
 	}
 	return result, err
 }
@@ -173,11 +213,11 @@ func (r *run) changedTasks() (out []string, touched bool) {
 // remember keeps account of the objects that playbooks have created.
 func (s *Session) remember(writes []Write) {
 	for _, w := range writes {
-		k, known := findKind(s.run.api.kinds, w.Object.GroupVersionKind())
+		k, known := kubeapi.FindKind(s.run.api.Kinds, w.Object.GroupVersionKind())
 		if !known || w.Object.GetUID() == s.run.resource.GetUID() {
 			continue
 		}
-		path := k.path(w.Object.GetNamespace(), w.Object.GetName())
+		path := k.Path(w.Object.GetNamespace(), w.Object.GetName())
 		switch w.Verb {
 		case "created":
 			s.created[path] = true
@@ -192,7 +232,7 @@ func (s *Session) remember(writes []Write) {
 func (s *Session) Left() []string {
 	var left []string
 	for path := range s.created {
-		if object := s.run.api.at(path); object != nil && len(object.GetOwnerReferences()) == 0 {
+		if object := s.run.api.At(path); object != nil && len(object.GetOwnerReferences()) == 0 {
 			left = append(left, object.GetKind()+" "+object.GetName())
 		}
 	}
@@ -213,7 +253,7 @@ func (r *run) renew(event gate.Event) {
 	if event == gate.EventDelete {
 		markDeleted(resource)
 	}
-	r.api.put(r.kind, resource)
+	r.api.Put(r.kind, resource)
 }
 
 func markDeleted(o *unstructured.Unstructured) {
@@ -222,3 +262,17 @@ func markDeleted(o *unstructured.Unstructured) {
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339Nano) }
+
+// output is where the lines of a run go. Several goroutines write to it. If it is closed, as by head, the run goes on: otherwise
+// the gate would be killed, and leave the playbook alone.
+type output struct {
+	mutex sync.Mutex
+	to    io.Writer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	_, _ = o.to.Write(p)
+	return len(p), nil
+}

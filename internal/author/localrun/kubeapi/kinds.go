@@ -1,4 +1,4 @@
-package localrun
+package kubeapi
 
 import (
 	"slices"
@@ -18,46 +18,45 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 )
 
-// kind is one that the local API has.
-type kind struct {
+// Kind is one that the server has.
+type Kind struct {
 	schema.GroupVersionKind
 	Plural     string
 	Namespaced bool
-	// schema is that of a kind of the collection, or nil: then objects are stored as they are.
-	schema *crd.Schema
+	// Schema is that of a kind of the collection, or nil: then objects are stored as they are.
+	Schema *crd.Schema
 }
 
-func (k kind) groupVersion() schema.GroupVersion { return k.GroupVersion() }
-
-func (k kind) root() string {
+func (k Kind) root() string {
 	if k.Group == "" {
 		return "/api/" + k.Version
 	}
 	return "/apis/" + k.Group + "/" + k.Version
 }
 
-func (k kind) path(namespace, name string) string {
+// Path is that of an object, or without a name of all objects of the kind.
+func (k Kind) Path(namespace, name string) string {
 	if !k.Namespaced {
 		return k.root() + "/" + k.Plural + "/" + name
 	}
 	return k.root() + "/namespaces/" + namespace + "/" + k.Plural + "/" + name
 }
 
-// admit sets defaults, and returns why the API server would refuse the object. It also refuses unknown fields, as kubectl does.
-func (k kind) admit(object *unstructured.Unstructured) field.ErrorList {
-	if k.schema == nil {
+// Admit sets defaults, and returns why the API server would refuse the object. It also refuses unknown fields, as kubectl does.
+func (k Kind) Admit(object *unstructured.Unstructured) field.ErrorList {
+	if k.Schema == nil {
 		return nil
 	}
-	k.schema.Default(object.Object)
-	problems := k.schema.Create(object.Object)
+	k.Schema.Default(object.Object)
+	problems := k.Schema.Create(object.Object)
 	if len(problems) == 0 {
-		problems = k.schema.Rules(object.Object)
+		problems = k.Schema.Rules(object.Object)
 	}
 	return problems
 }
 
-// usualKinds are those of Kubernetes that playbooks may write. Others are unknown to the local API.
-func usualKinds() []kind {
+// UsualKinds are those of Kubernetes that playbooks may write. Others are unknown to the server.
+func UsualKinds() []Kind {
 	namespaced := map[schema.GroupVersion][]string{
 		corev1.SchemeGroupVersion:         {"ConfigMap", "Secret", "Service", "Pod", "Event", "ServiceAccount", "PersistentVolumeClaim"},
 		appsv1.SchemeGroupVersion:         {"Deployment", "StatefulSet"},
@@ -68,33 +67,34 @@ func usualKinds() []kind {
 		v2beta2.GroupVersion:              {"ZosEndpoint", "OperatorCollection", "SubOperatorConfig"},
 	}
 	irregular := map[string]string{"Ingress": "ingresses", "NetworkPolicy": "networkpolicies"}
-	var kinds []kind
+	var kinds []Kind
 	for version, names := range namespaced {
 		for _, name := range names {
 			plural := irregular[name]
 			if plural == "" {
 				plural = strings.ToLower(name) + "s"
 			}
-			kinds = append(kinds, kind{GroupVersionKind: version.WithKind(name), Plural: plural, Namespaced: true})
+			kinds = append(kinds, Kind{GroupVersionKind: version.WithKind(name), Plural: plural, Namespaced: true})
 		}
 	}
-	kinds = append(kinds, kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Plural: "namespaces"})
-	slices.SortFunc(kinds, func(a, b kind) int { return strings.Compare(a.path("", ""), b.path("", "")) })
+	kinds = append(kinds, Kind{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), Plural: "namespaces"})
+	slices.SortFunc(kinds, func(a, b Kind) int { return strings.Compare(a.Path("", ""), b.Path("", "")) })
 	return kinds
 }
 
-func findKind(kinds []kind, wanted schema.GroupVersionKind) (kind, bool) {
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.GroupVersionKind == wanted })
+// FindKind returns one of several kinds.
+func FindKind(kinds []Kind, wanted schema.GroupVersionKind) (Kind, bool) {
+	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.GroupVersionKind == wanted })
 	if i < 0 {
-		return kind{}, false
+		return Kind{}, false
 	}
 	return kinds[i], true
 }
 
 // discovery returns the document at a path with which clients find the kinds of a cluster, or nil.
-func (a *api) discovery(path string) any {
+func discovery(kinds []Kind, path string) any {
 	groups := map[string][]string{}
-	for _, k := range a.kinds {
+	for _, k := range kinds {
 		if k.Group != "" && !slices.Contains(groups[k.Group], k.Version) {
 			groups[k.Group] = append(groups[k.Group], k.Version)
 		}
@@ -109,11 +109,11 @@ func (a *api) discovery(path string) any {
 	}
 	var resources []any
 	version := ""
-	for _, k := range a.kinds {
+	for _, k := range kinds {
 		if k.root() != path {
 			continue
 		}
-		version = k.groupVersion().String()
+		version = k.GroupVersion().String()
 		verbs := []string{"get", "list", "create", "update", "patch", "delete"}
 		entry := map[string]any{"name": k.Plural, "singularName": strings.ToLower(k.Kind), "namespaced": k.Namespaced, "kind": k.Kind, "verbs": verbs}
 		status := map[string]any{"name": k.Plural + "/status", "singularName": "", "namespaced": k.Namespaced, "kind": k.Kind, "verbs": []string{"get", "patch", "update"}}

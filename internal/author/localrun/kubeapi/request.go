@@ -1,29 +1,32 @@
-package localrun
+package kubeapi
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
+	"net/url"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// serve handles a request. Nothing remains of one with dryRun=All, which kubernetes.core sends in check mode.
-func (a *api) serve(t target, method, contentType string, body []byte) (int, any) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if slices.Contains(t.query["dryRun"], metav1.DryRunAll) {
-		objects, revision, writes := maps.Clone(a.objects), a.revision, a.writes
-		defer func() { a.objects, a.revision, a.writes = objects, revision, writes }()
-	}
-	return a.handle(t, method, contentType, body)
+// target is what a request is about. name is empty for all objects of a kind.
+type target struct {
+	kind            Kind
+	namespace, name string
+	status          bool
+	ofPlaybook      bool
+	query           url.Values
 }
+
+func (t target) path() string { return t.kind.Path(t.namespace, t.name) }
 
 // selector is that of the labels of a list.
 func (t target) selector() (labels.Selector, error) {
@@ -57,7 +60,7 @@ func (t target) identify(o *unstructured.Unstructured) error {
 		name, given, want string
 		set               func(string)
 	}{
-		{"apiVersion", o.GetAPIVersion(), t.kind.groupVersion().String(), o.SetAPIVersion},
+		{"apiVersion", o.GetAPIVersion(), t.kind.GroupVersion().String(), o.SetAPIVersion},
 		{"kind", o.GetKind(), t.kind.Kind, o.SetKind},
 		{"metadata.name", o.GetName(), t.name, o.SetName},
 		{"metadata.namespace", o.GetNamespace(), t.namespace, o.SetNamespace},
@@ -83,4 +86,68 @@ func convertStringData(o *unstructured.Unstructured) error {
 	}
 	unstructured.RemoveNestedField(o.Object, "stringData")
 	return nil
+}
+
+// Decode reads JSON, with integers as int64.
+func Decode(body []byte) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	if err := utiljson.Unmarshal(body, &object.Object); err != nil {
+		return object, err
+	}
+	metadata, given := object.Object["metadata"]
+	if _, isMap := metadata.(map[string]any); object.Object == nil || given && !isMap {
+		return object, errors.New("this is not an object of Kubernetes")
+	}
+	return object, nil
+}
+
+func patched(present *unstructured.Unstructured, method, contentType string, body []byte) (*unstructured.Unstructured, error) {
+	if method == http.MethodPut {
+		return Decode(body)
+	}
+	before, err := json.Marshal(present)
+	if err != nil {
+		return nil, err
+	}
+	if contentType == string(types.JSONPatchType) {
+		patch, err := jsonpatch.DecodePatch(body)
+		if err != nil {
+			return nil, err
+		}
+		after, err := patch.Apply(before)
+		if err != nil {
+			return nil, err
+		}
+		return Decode(after)
+	}
+	after, err := jsonpatch.MergePatch(before, body)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(after)
+}
+
+func setField(object *unstructured.Unstructured, field string, value any) {
+	if value == nil {
+		unstructured.RemoveNestedField(object.Object, field)
+		return
+	}
+	object.Object[field] = value
+}
+
+func setOrRemove(object, from *unstructured.Unstructured, field string) {
+	setField(object, field, from.Object[field])
+}
+
+func answer(w http.ResponseWriter, code int, document any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(document)
+}
+
+func failure(code int32, reason metav1.StatusReason, name, message string) metav1.Status {
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+		Code: code, Reason: reason, Message: message, Details: &metav1.StatusDetails{Name: name},
+	}
 }

@@ -1,17 +1,16 @@
-package localrun
+// Package kubeapi is a small server of the Kubernetes API for one run without a cluster.
+package kubeapi
 
 import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,34 +18,32 @@ import (
 	"sync"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// maxBody limits a request, as the API server does, in bytes.
-const maxBody = 3 << 20
+// MaxBody limits a request, as the API server does, in bytes.
+const MaxBody = 3 << 20
 
-// api is a server on the loopback interface that answers the calls of the Kubernetes API that the gate and playbooks make. It keeps
+// Server is a server on the loopback interface that answers the calls of the Kubernetes API that the gate and playbooks make. It keeps
 // objects in memory, and records what playbooks wrote. It has no watches, no field selectors, no admission and no RBAC.
-type api struct {
-	kinds  []kind
-	token  string
-	server *http.Server
-	url    string
+type Server struct {
+	Kinds []Kind
+	// URL is the address. Token is the first part of the path of each request.
+	URL, Token string
+	server     *http.Server
 
 	mutex    sync.Mutex
 	objects  map[string]*unstructured.Unstructured // By path.
 	revision int
-	writes   []write
+	writes   []Write
 }
 
-// write is a call by which a playbook has changed an object.
-type write struct {
+// Write is a call by which a playbook has changed an object.
+type Write struct {
 	Verb   string // created, changed or deleted.
 	Status bool   // Only the status was written.
 	Object *unstructured.Unstructured
@@ -54,17 +51,17 @@ type write struct {
 	Fields map[string]any
 }
 
-// startAPI starts a server. Requests need its token, because other users of the machine can connect, too. It is the first part of the
+// Start starts a server. Requests need its token, because other users of the machine can connect, too. It is the first part of the
 // path: clients send no other credentials without TLS.
-func startAPI(kinds []kind) (*api, error) {
+func Start(kinds []Kind) (*Server, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	token := make([]byte, 16)
 	_, _ = rand.Read(token) // It never fails.
-	a := &api{
-		kinds: kinds, token: hex.EncodeToString(token), url: "http://" + listener.Addr().String(),
+	a := &Server{
+		Kinds: kinds, Token: hex.EncodeToString(token), URL: "http://" + listener.Addr().String(),
 		objects: map[string]*unstructured.Unstructured{},
 	}
 	a.server = &http.Server{Handler: a, ReadHeaderTimeout: 10 * time.Second}
@@ -72,32 +69,36 @@ func startAPI(kinds []kind) (*api, error) {
 	return a, nil
 }
 
-func (a *api) kubeconfig(namespace string) ([]byte, error) {
+// Close ends the server.
+func (a *Server) Close() error { return a.server.Close() }
+
+// Kubeconfig returns the kubeconfig of clients whose namespace is the given one.
+func (a *Server) Kubeconfig(namespace string) ([]byte, error) {
 	entry := func(name, field string, value map[string]any) []any {
 		return []any{map[string]any{"name": name, field: value}}
 	}
 	return json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "local",
-		"clusters": entry("local", "cluster", map[string]any{"server": a.url + "/" + a.token}),
+		"clusters": entry("local", "cluster", map[string]any{"server": a.URL + "/" + a.Token}),
 		"users":    entry("local", "user", map[string]any{}),
 		"contexts": entry("local", "context", map[string]any{"cluster": "local", "user": "local", "namespace": namespace}),
 	})
 }
 
-// put stores an object as if it had been there always.
-func (a *api) put(k kind, object *unstructured.Unstructured) {
+// Put stores an object as if it had been there always.
+func (a *Server) Put(k Kind, object *unstructured.Unstructured) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.store(k.path(object.GetNamespace(), object.GetName()), object, nil)
+	a.store(k.Path(object.GetNamespace(), object.GetName()), object, nil)
 }
 
-// get returns a copy of an object, or nil.
-func (a *api) get(k kind, namespace, name string) *unstructured.Unstructured {
-	return a.at(k.path(namespace, name))
+// Get returns a copy of an object, or nil.
+func (a *Server) Get(k Kind, namespace, name string) *unstructured.Unstructured {
+	return a.At(k.Path(namespace, name))
 }
 
-// at returns a copy of the object at a path, or nil.
-func (a *api) at(path string) *unstructured.Unstructured {
+// At returns a copy of the object at a path, or nil.
+func (a *Server) At(path string) *unstructured.Unstructured {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if object := a.objects[path]; object != nil {
@@ -106,15 +107,15 @@ func (a *api) at(path string) *unstructured.Unstructured {
 	return nil
 }
 
-// remove removes the object at a path.
-func (a *api) remove(path string) {
+// Remove removes the object at a path.
+func (a *Server) Remove(path string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	delete(a.objects, path)
 }
 
-// annotate sets an annotation of an object, if it exists.
-func (a *api) annotate(key, annotation, value string) {
+// Annotate sets an annotation of an object, if it exists.
+func (a *Server) Annotate(key, annotation, value string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	before := a.objects[key]
@@ -131,8 +132,8 @@ func (a *api) annotate(key, annotation, value string) {
 	a.store(key, object, before)
 }
 
-// taken returns what playbooks wrote since the last call.
-func (a *api) taken() []write {
+// Taken returns what playbooks wrote since the last call.
+func (a *Server) Taken() []Write {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	writes := a.writes
@@ -140,14 +141,14 @@ func (a *api) taken() []write {
 	return writes
 }
 
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (a *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	given, rest, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	path := "/" + rest
-	if subtle.ConstantTimeCompare([]byte(given), []byte(a.token)) != 1 {
+	if subtle.ConstantTimeCompare([]byte(given), []byte(a.Token)) != 1 {
 		answer(w, http.StatusUnauthorized, failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "", "the token of the run is missing"))
 		return
 	}
-	if document := a.discovery(path); document != nil {
+	if document := discovery(a.Kinds, path); document != nil {
 		answer(w, http.StatusOK, document)
 		return
 	}
@@ -156,7 +157,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(w, http.StatusNotFound, failure(http.StatusNotFound, metav1.StatusReasonNotFound, "", "the local run knows no resource at "+path))
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	if err != nil {
 		answer(w, http.StatusRequestEntityTooLarge, failure(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, t.name, err.Error()))
 		return
@@ -167,19 +168,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, code, document)
 }
 
-// target is what a request is about. name is empty for all objects of a kind.
-type target struct {
-	kind            kind
-	namespace, name string
-	status          bool
-	ofPlaybook      bool
-	query           url.Values
-}
-
-func (t target) path() string { return t.kind.path(t.namespace, t.name) }
-
-func (a *api) target(path string) (target, bool) {
-	for _, k := range a.kinds {
+func (a *Server) target(path string) (target, bool) {
+	for _, k := range a.Kinds {
 		rest, ok := strings.CutPrefix(path, k.root()+"/")
 		if !ok {
 			continue
@@ -203,7 +193,18 @@ func (a *api) target(path string) (target, bool) {
 	return target{}, false
 }
 
-func (a *api) handle(t target, method, contentType string, body []byte) (int, any) {
+// serve handles a request. Nothing remains of one with dryRun=All, which kubernetes.core sends in check mode.
+func (a *Server) serve(t target, method, contentType string, body []byte) (int, any) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if slices.Contains(t.query["dryRun"], metav1.DryRunAll) {
+		objects, revision, writes := maps.Clone(a.objects), a.revision, a.writes
+		defer func() { a.objects, a.revision, a.writes = objects, revision, writes }()
+	}
+	return a.handle(t, method, contentType, body)
+}
+
+func (a *Server) handle(t target, method, contentType string, body []byte) (int, any) {
 	present := a.objects[t.path()]
 	switch {
 	case method == http.MethodGet && t.name == "":
@@ -226,27 +227,27 @@ func (a *api) handle(t target, method, contentType string, body []byte) (int, an
 	return http.StatusMethodNotAllowed, failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, t.name, "the local run does not have "+method)
 }
 
-func (a *api) list(t target) (int, any) {
+func (a *Server) list(t target) (int, any) {
 	selector, err := t.selector()
 	if err != nil {
 		return http.StatusBadRequest, failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, "", err.Error())
 	}
-	prefix, items := t.kind.path(t.namespace, ""), []any{}
+	prefix, items := t.kind.Path(t.namespace, ""), []any{}
 	for _, key := range slices.Sorted(maps.Keys(a.objects)) {
 		o := a.objects[key]
-		ofKind := o.GetKind() == t.kind.Kind && o.GroupVersionKind().GroupVersion() == t.kind.groupVersion()
+		ofKind := o.GetKind() == t.kind.Kind && o.GroupVersionKind().GroupVersion() == t.kind.GroupVersion()
 		if ofKind && selector.Matches(labels.Set(o.GetLabels())) && (strings.HasPrefix(key, prefix) || t.namespace == "") {
 			items = append(items, o)
 		}
 	}
 	return http.StatusOK, map[string]any{
-		"apiVersion": t.kind.groupVersion().String(), "kind": t.kind.Kind + "List",
+		"apiVersion": t.kind.GroupVersion().String(), "kind": t.kind.Kind + "List",
 		"metadata": map[string]any{"resourceVersion": strconv.Itoa(a.revision)}, "items": items,
 	}
 }
 
-func (a *api) create(t target, body []byte) (int, any) {
-	object, err := decode(body)
+func (a *Server) create(t target, body []byte) (int, any) {
+	object, err := Decode(body)
 	if err != nil {
 		return http.StatusBadRequest, failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, t.name, err.Error())
 	}
@@ -263,7 +264,7 @@ func (a *api) create(t target, body []byte) (int, any) {
 		return http.StatusConflict, failure(http.StatusConflict, metav1.StatusReasonAlreadyExists, t.name, fmt.Sprintf("%s %q already exists", t.kind.Plural, t.name))
 	}
 	unstructured.RemoveNestedField(object.Object, "status")
-	if problems := t.kind.admit(object); len(problems) > 0 {
+	if problems := t.kind.Admit(object); len(problems) > 0 {
 		return http.StatusUnprocessableEntity, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, t.name, problems.ToAggregate().Error())
 	}
 	a.store(t.path(), object, nil)
@@ -272,7 +273,7 @@ func (a *api) create(t target, body []byte) (int, any) {
 }
 
 // change replaces an object, or its status. A strategic merge patch and an apply are merge patches here: lists are replaced.
-func (a *api) change(t target, present *unstructured.Unstructured, method, contentType string, body []byte) (int, any) {
+func (a *Server) change(t target, present *unstructured.Unstructured, method, contentType string, body []byte) (int, any) {
 	wanted, err := patched(present, method, contentType, body)
 	if err != nil {
 		return http.StatusBadRequest, failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, t.name, err.Error())
@@ -290,7 +291,7 @@ func (a *api) change(t target, present *unstructured.Unstructured, method, conte
 		status := object.Object["status"]
 		object = wanted
 		setField(object, "status", status)
-		if problems := t.kind.admit(object); len(problems) > 0 {
+		if problems := t.kind.Admit(object); len(problems) > 0 {
 			return http.StatusUnprocessableEntity, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, t.name, problems.ToAggregate().Error())
 		}
 	}
@@ -300,7 +301,7 @@ func (a *api) change(t target, present *unstructured.Unstructured, method, conte
 	a.store(t.path(), object, present)
 	var fields map[string]any
 	if t.status {
-		given, _ := decode(body)
+		given, _ := Decode(body)
 		if given != nil {
 			fields, _, _ = unstructured.NestedMap(given.Object, "status")
 		}
@@ -309,34 +310,8 @@ func (a *api) change(t target, present *unstructured.Unstructured, method, conte
 	return http.StatusOK, object
 }
 
-func patched(present *unstructured.Unstructured, method, contentType string, body []byte) (*unstructured.Unstructured, error) {
-	if method == http.MethodPut {
-		return decode(body)
-	}
-	before, err := json.Marshal(present)
-	if err != nil {
-		return nil, err
-	}
-	if contentType == string(types.JSONPatchType) {
-		patch, err := jsonpatch.DecodePatch(body)
-		if err != nil {
-			return nil, err
-		}
-		after, err := patch.Apply(before)
-		if err != nil {
-			return nil, err
-		}
-		return decode(after)
-	}
-	after, err := jsonpatch.MergePatch(before, body)
-	if err != nil {
-		return nil, err
-	}
-	return decode(after)
-}
-
 // store sets what the API server sets. The caller has the mutex.
-func (a *api) store(key string, object, before *unstructured.Unstructured) {
+func (a *Server) store(key string, object, before *unstructured.Unstructured) {
 	a.revision++
 	object.SetResourceVersion(strconv.Itoa(a.revision))
 	if before == nil {
@@ -355,46 +330,8 @@ func (a *api) store(key string, object, before *unstructured.Unstructured) {
 	a.objects[key] = object.DeepCopy()
 }
 
-func (a *api) note(t target, verb string, object *unstructured.Unstructured, fields map[string]any) {
+func (a *Server) note(t target, verb string, object *unstructured.Unstructured, fields map[string]any) {
 	if t.ofPlaybook {
-		a.writes = append(a.writes, write{Verb: verb, Status: t.status, Object: object.DeepCopy(), Fields: fields})
-	}
-}
-
-func setField(object *unstructured.Unstructured, field string, value any) {
-	if value == nil {
-		unstructured.RemoveNestedField(object.Object, field)
-		return
-	}
-	object.Object[field] = value
-}
-
-func setOrRemove(object, from *unstructured.Unstructured, field string) {
-	setField(object, field, from.Object[field])
-}
-
-// decode reads JSON, with integers as int64.
-func decode(body []byte) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	if err := utiljson.Unmarshal(body, &object.Object); err != nil {
-		return object, err
-	}
-	metadata, given := object.Object["metadata"]
-	if _, isMap := metadata.(map[string]any); object.Object == nil || given && !isMap {
-		return object, errors.New("this is not an object of Kubernetes")
-	}
-	return object, nil
-}
-
-func answer(w http.ResponseWriter, code int, document any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(document)
-}
-
-func failure(code int32, reason metav1.StatusReason, name, message string) metav1.Status {
-	return metav1.Status{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-		Code: code, Reason: reason, Message: message, Details: &metav1.StatusDetails{Name: name},
+		a.writes = append(a.writes, Write{Verb: verb, Status: t.status, Object: object.DeepCopy(), Fields: fields})
 	}
 }
