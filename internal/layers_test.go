@@ -52,7 +52,7 @@ var cliPackages = map[string][]string{
 // pure packages turn bytes and values into values.
 var pure = []string{
 	"internal/source/archive", "internal/run/environment", "internal/platform/trust", "internal/source/verify", "internal/platform/printable", "internal/collection/findings", "internal/collection/model", "internal/collection/reserved", "internal/collection/render", "internal/collection/crd",
-	"internal/author/playbook", "internal/author/galaxy", "internal/author/lint", "internal/author/scenario", "internal/collection/explain", "internal/author/images", "internal/author/diff", "internal/collection/upgrade",
+	"internal/author/playbook", "internal/author/playbook/jinja", "internal/author/galaxy", "internal/author/lint", "internal/author/scenario", "internal/collection/explain", "internal/author/images", "internal/author/diff", "internal/collection/upgrade",
 	"internal/run/endpoint", "internal/run/gate", "internal/run/runstatus", "internal/run/runcount", "internal/platform/budget", "internal/install/rollout", "internal/support/snapshot",
 	"internal/support/doctor", "internal/support/mustgather", "internal/platform/settings", "internal/run/sshsecret", "internal/support/adopt", "internal/operands/merge", "internal/operands/plan",
 }
@@ -142,7 +142,7 @@ func TestManagerReadsNoPlaybooks(t *testing.T) {
 		t.Fatalf("go list: %v", err)
 	}
 	linked := strings.Fields(string(out))
-	for _, name := range []string{"internal/author/playbook", "internal/author/galaxy", "internal/author/lint", "internal/author/scenario"} {
+	for _, name := range []string{"internal/author/playbook", "internal/author/playbook/jinja", "internal/author/galaxy", "internal/author/lint", "internal/author/scenario"} {
 		if slices.Contains(linked, module+name) {
 			t.Errorf("the manager links %s, which is for authors alone", name)
 		}

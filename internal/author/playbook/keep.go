@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collection-operator/collection-operator/internal/author/playbook/jinja"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
@@ -16,8 +17,6 @@ const (
 	maxPlaybookBytes  = 256 << 10
 	maxPlaybooksBytes = 8 << 20
 )
-
-const templateSuffix = ".j2"
 
 // aside are the folders at the root that hold no playbooks and roles of the collection itself.
 var aside = []string{"changelogs", "collections", "docs", "extensions", "plugins", "tests"}
@@ -41,7 +40,7 @@ func isPlaybookFile(name string) bool {
 	if model.Keep(name, 0) || inFolder && slices.Contains(aside, first) {
 		return false
 	}
-	return (isYAML(name) || path.Ext(name) == templateSuffix) && !isHidden(name)
+	return (isYAML(name) || path.Ext(name) == jinja.Suffix) && !isHidden(name)
 }
 
 func isYAML(name string) bool { return path.Ext(name) == ".yml" || path.Ext(name) == ".yaml" }

@@ -9,8 +9,16 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/collection-operator/collection-operator/internal/author/playbook/jinja"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
+
+// taskReader adds what the tasks of a script do.
+type taskReader struct {
+	nameReader
+	// local says that the play under way runs in the operator's pod only.
+	local bool
+}
 
 // taskKeywords are the keys of a task that name no module.
 var taskKeywords = []string{
@@ -21,7 +29,7 @@ var taskKeywords = []string{
 }
 
 // tasks reads a list of tasks and blocks.
-func (r *scriptReader) tasks(node *yaml.Node) {
+func (r *taskReader) tasks(node *yaml.Node) {
 	for _, item := range elementsOf(node) {
 		r.works = true
 		for _, e := range entriesOf(item) {
@@ -30,7 +38,7 @@ func (r *scriptReader) tasks(node *yaml.Node) {
 	}
 }
 
-func (r *scriptReader) taskKey(e entry) {
+func (r *taskReader) taskKey(e entry) {
 	switch e.key {
 	case "block", "rescue", "always":
 		r.tasks(e.value)
@@ -57,13 +65,13 @@ func (r *scriptReader) taskKey(e entry) {
 			r.need(e.value)
 		} else {
 			r.fullName(e.key, r.at(e.place(), e.key))
-			r.objectsOf(e.key, e.value)
+			r.noteObjects(e.key, e.value)
 			r.action(shortName(e.key), e.value)
 		}
 	}
 }
 
-func (r *scriptReader) loopControl(node *yaml.Node) {
+func (r *taskReader) loopControl(node *yaml.Node) {
 	for _, e := range entriesOf(node) {
 		if e.key == "loop_var" || e.key == "index_var" {
 			r.defineText(e.value)
@@ -73,7 +81,7 @@ func (r *scriptReader) loopControl(node *yaml.Node) {
 }
 
 // oldAction reads "action: module key=value" and "action: {module: ..., key: value}".
-func (r *scriptReader) oldAction(e entry) {
+func (r *taskReader) oldAction(e entry) {
 	if text, ok := textOf(e.value); ok {
 		module, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 		r.fullName(module, r.at(e.value, e.key))
@@ -82,13 +90,21 @@ func (r *scriptReader) oldAction(e entry) {
 	}
 	module := argument(e.value, "module")
 	r.fullName(module, r.at(e.value, e.key))
-	r.objectsOf(module, e.value)
+	r.noteObjects(module, e.value)
 	r.action(shortName(module), e.value)
+}
+
+// noteObjects notes the objects that a task of kubernetes.core works on, if their kind is known without a run.
+func (r *taskReader) noteObjects(module string, args *yaml.Node) {
+	if use, known := objectsOf(module, args); known && len(r.objects) < maxObjectUses {
+		use.place = r.at(args, module)
+		r.objects = append(r.objects, use)
+	}
 }
 
 // action reads what a task runs. Modules that lead to other files or set variables are looked into; of all others the
 // arguments are evaluated.
-func (r *scriptReader) action(module string, args *yaml.Node) {
+func (r *taskReader) action(module string, args *yaml.Node) {
 	r.addsHosts = r.addsHosts || module == "add_host" || module == "group_by"
 	switch module {
 	case "set_fact", "add_host":
@@ -113,14 +129,33 @@ func (r *scriptReader) action(module string, args *yaml.Node) {
 	}
 }
 
+// maxUncheckable bounds the places of one file that are kept.
+const maxUncheckable = 200
+
+// falseWords are what YAML 1.1 and Ansible take for false.
+var falseWords = []string{"false", "no", "off", "n", "f", "0"}
+
+func (r *taskReader) checkMode(e entry) {
+	r.need(e.value)
+	if text, ok := textOf(e.value); ok && slices.Contains(falseWords, strings.ToLower(text)) && len(r.uncheckable) < maxUncheckable {
+		r.uncheckable = append(r.uncheckable, r.at(e.place(), e.key))
+	}
+}
+
+func (r *taskReader) follow(l lead) {
+	r.fullName(l.name, l.place)
+	l.local = r.local
+	r.leads = append(r.leads, l)
+}
+
 var keyValue = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)=`)
 
-func (r *nameReader) setFact(args *yaml.Node) {
+func (r *taskReader) setFact(args *yaml.Node) {
 	if text, ok := textOf(args); ok {
 		for _, match := range keyValue.FindAllStringSubmatch(text, -1) {
 			r.define(match[1])
 		}
-		r.definesAll = r.definesAll || isTemplate(text) && !keyValue.MatchString(text)
+		r.definesAll = r.definesAll || jinja.IsTemplate(text) && !keyValue.MatchString(text)
 	}
 	for _, e := range entriesOf(args) {
 		r.define(e.key)
@@ -128,7 +163,7 @@ func (r *nameReader) setFact(args *yaml.Node) {
 	r.need(args)
 }
 
-func (r *scriptReader) includeVars(args *yaml.Node) {
+func (r *taskReader) includeVars(args *yaml.Node) {
 	l := lead{place: r.at(args, "include_vars"), kind: toVars}
 	named := false
 	if text, ok := textOf(args); ok {
@@ -160,7 +195,7 @@ func firstWord(text string, node *yaml.Node) string {
 	return name
 }
 
-func (r *scriptReader) includeTasks(args *yaml.Node) {
+func (r *taskReader) includeTasks(args *yaml.Node) {
 	l := lead{place: r.at(args, "include_tasks"), kind: toTasks}
 	if text, ok := textOf(args); ok {
 		l.name = firstWord(text, args)
@@ -180,7 +215,7 @@ func (r *scriptReader) includeTasks(args *yaml.Node) {
 	r.follow(l)
 }
 
-func (r *scriptReader) includeRole(args *yaml.Node) {
+func (r *taskReader) includeRole(args *yaml.Node) {
 	l := lead{place: r.at(args, "include_role"), kind: toRole}
 	if text, ok := textOf(args); ok {
 		for _, match := range nameArgument.FindAllStringSubmatch(text, 1) {
@@ -210,22 +245,19 @@ func (r *scriptReader) includeRole(args *yaml.Node) {
 var nameArgument = regexp.MustCompile(`(?:^|\s)name=([^\s{]+)(?:\s|$)`)
 
 // partOfRole returns the file that tasks_from and the like name; one that is known only in a run may define anything.
-func (r *scriptReader) partOfRole(node *yaml.Node) string {
+func (r *taskReader) partOfRole(node *yaml.Node) string {
 	name := literal(node)
 	r.definesAll = r.definesAll || name == ""
 	return cmp.Or(name, unknownPart)
 }
 
-// unknownPart stands for a file of a role that is known only in a run. It is no file's name.
-const unknownPart = "{{ }}"
-
-func (r *scriptReader) apply(node *yaml.Node) {
+func (r *taskReader) apply(node *yaml.Node) {
 	for _, e := range entriesOf(node) {
 		r.taskKey(e)
 	}
 }
 
-func (r *nameReader) assert(args *yaml.Node) {
+func (r *taskReader) assert(args *yaml.Node) {
 	for _, e := range entriesOf(args) {
 		if e.key == "that" {
 			r.conditional(e.key, e.value)
@@ -236,27 +268,27 @@ func (r *nameReader) assert(args *yaml.Node) {
 }
 
 // debug takes the name in var for an expression, and prints it also if it is not defined.
-func (r *nameReader) debug(args *yaml.Node) {
-	r.take(readExpression(argument(args, "var")), nil)
+func (r *taskReader) debug(args *yaml.Node) {
+	r.take(jinja.ReadExpression(argument(args, "var")), nil)
 	r.need(args)
 }
 
 // template reads a task that fills a template.
-func (r *nameReader) template(args *yaml.Node) {
+func (r *taskReader) template(args *yaml.Node) {
 	r.fills(args, argument(args, "src"))
 	r.need(args)
 }
 
 // fills takes a template that a task fills. One that is none of the collection's *.j2 files may use any variable.
-func (r *nameReader) fills(task *yaml.Node, template string) {
-	if !strings.HasSuffix(strings.TrimSpace(template), templateSuffix) {
-		r.mayUseMore(fmt.Sprintf("%s, line %d, fills a template that is none of the collection's *%s files", r.file, task.Line, templateSuffix))
+func (r *taskReader) fills(task *yaml.Node, template string) {
+	if !strings.HasSuffix(strings.TrimSpace(template), jinja.Suffix) {
+		r.mayUseMore(fmt.Sprintf("%s, line %d, fills a template that is none of the collection's *%s files", r.file, task.Line, jinja.Suffix))
 	}
 }
 
 // templatesOf takes the templates of modules that fill some if they are asked to: use_template of ibm.ibm_zos_core, and template of
 // kubernetes.core.
-func (r *nameReader) templatesOf(module string, args *yaml.Node) {
+func (r *taskReader) templatesOf(module string, args *yaml.Node) {
 	if text, ok := textOf(args); ok && strings.Contains(text, "use_template") {
 		r.fills(args, "")
 	}
@@ -277,144 +309,4 @@ func (r *nameReader) templatesOf(module string, args *yaml.Node) {
 		}
 		r.fills(args, name)
 	}
-}
-
-// maxConditionNames bounds the variables of one condition.
-const maxConditionNames = 20
-
-// conditional reads one expression or a list of them.
-func (r *nameReader) conditional(keyword string, node *yaml.Node) {
-	node = resolved(node)
-	for _, item := range elementsOf(node) {
-		text, ok := textOf(item)
-		if !ok {
-			continue
-		}
-		place := r.at(item, keyword)
-		if !isTemplate(text) {
-			r.takeCondition(readExpression(text), place)
-			continue
-		}
-		w := readTemplate(text)
-		c := bracedCondition{place: place, keyword: keyword, inList: node.Kind == yaml.SequenceNode, text: text}
-		for _, ref := range w.references {
-			if !slices.Contains(c.names, ref.name) && len(c.names) < maxConditionNames {
-				c.names = append(c.names, ref.name)
-			}
-		}
-		r.conditions = append(r.conditions, c)
-		r.takeCondition(w, place)
-	}
-}
-
-// takeCondition takes what a condition says. A name that is given a default there counts as tested for: the condition
-// may keep the task from running without it.
-func (r *nameReader) takeCondition(w usage, place findings.Problem) {
-	r.take(w, &place)
-	for _, ref := range w.references {
-		if !ref.needed {
-			r.add(&r.tested, ref.name)
-		}
-	}
-}
-
-// need reads a value that is evaluated whenever the task or play runs.
-func (r *nameReader) need(node *yaml.Node) { r.evaluate(node, true) }
-
-// mention reads a value that may never be evaluated, or of which a failure does not matter.
-func (r *nameReader) mention(node *yaml.Node) { r.evaluate(node, false) }
-
-func (r *nameReader) evaluate(node *yaml.Node, needed bool) {
-	node = resolved(node)
-	if text, ok := textOf(node); ok && isTemplate(text) {
-		var place *findings.Problem
-		if needed {
-			place = new(r.at(node, ""))
-		}
-		r.take(readTemplate(text), place)
-	}
-	for _, child := range node.Content {
-		r.evaluate(child, needed)
-	}
-}
-
-// take adds what a text says about variables; with a place, variables that it needs are needed there.
-func (r *nameReader) take(w usage, place *findings.Problem) {
-	if w.anything {
-		r.mayUseMore(findings.Quote(r.file) + " uses variables whose names are known only in a run")
-	}
-	for _, word := range w.words {
-		r.mentionWord(word)
-	}
-	for _, ref := range w.references {
-		r.mentionWord(ref.name)
-		r.wholeResource(ref.name, place)
-		switch {
-		case ref.tested:
-			r.add(&r.tested, ref.name)
-		case ref.needed && place != nil:
-			r.needAt(ref.name, *place)
-		}
-	}
-}
-
-// wholeResource notes the use of a variable that holds a whole resource.
-func (r *nameReader) wholeResource(name string, place *findings.Problem) {
-	if !isWholeResource(name) || !r.room() {
-		return
-	}
-	if place == nil {
-		place = &findings.Problem{File: r.file}
-	}
-	r.wholeResources = append(r.wholeResources, named{place: *place, name: name})
-}
-
-func (r *nameReader) needAt(name string, place findings.Problem) {
-	if _, known := r.needed[name]; known || !r.room() {
-		return
-	}
-	if r.needed == nil {
-		r.needed = map[string]findings.Problem{}
-	}
-	r.needed[name] = place
-}
-
-func (r *nameReader) mentionWord(word string) { r.add(&r.mentioned, word) }
-
-// define notes that a variable gets a value. One with a template as name may be any.
-func (r *nameReader) define(name string) {
-	r.definesAll = r.definesAll || isTemplate(name)
-	r.add(&r.defined, name) // A template is no identifier, and not added.
-}
-
-func (r *nameReader) defineText(node *yaml.Node) {
-	if text, ok := textOf(node); ok {
-		r.define(text)
-	}
-}
-
-func (r *nameReader) add(set *map[string]bool, name string) {
-	if (*set)[name] || !identifier.MatchString(name) || !r.room() {
-		return
-	}
-	if *set == nil {
-		*set = map[string]bool{}
-	}
-	(*set)[name] = true
-}
-
-// room reports whether another name may be kept. Beyond the bound any name may be used or defined.
-func (r *nameReader) room() bool {
-	if *r.namesLeft <= 0 {
-		r.mayUseMore(tooMuch)
-		r.definesAll = true
-		return false
-	}
-	*r.namesLeft--
-	return true
-}
-
-// at is a place in the file; path is the keyword there.
-func (r *nameReader) at(node *yaml.Node, path string) findings.Problem {
-	return findings.Problem{File: r.file, Line: node.Line, Column: node.Column, Path: path}
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/collection-operator/collection-operator/internal/author/playbook/jinja"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
@@ -132,7 +133,7 @@ func literal(node *yaml.Node) string {
 	if match := ownFolder.FindStringSubmatch(text); match != nil {
 		folder, text = "{{ "+match[1]+" }}/", text[len(match[0]):]
 	}
-	if text == "" || isTemplate(text) {
+	if text == "" || jinja.IsTemplate(text) {
 		return ""
 	}
 	return folder + text
@@ -140,3 +141,15 @@ func literal(node *yaml.Node) string {
 
 // shortName is the last part of a fully qualified name.
 func shortName(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// valueOf returns the value of an argument, or nil.
+func valueOf(args *yaml.Node, key string) *yaml.Node {
+	for _, e := range entriesOf(args) {
+		if e.key == key {
+			return e.value
+		}
+	}
+	return nil
+}
+
+func hasArgument(args *yaml.Node, key string) bool { return valueOf(args, key) != nil }

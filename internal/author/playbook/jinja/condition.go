@@ -1,4 +1,4 @@
-package playbook
+package jinja
 
 import (
 	"strings"
@@ -8,34 +8,34 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
-// bracedCondition is the value of when, failed_when, changed_when, until or that, which Ansible takes as an expression
+// BracedCondition is the value of when, failed_when, changed_when, until or that, which Ansible takes as an expression
 // without braces, with templates in it. Ansible refuses one that is put together from the text of a resource's field:
 // that text could be an expression of its own.
-type bracedCondition struct {
-	place findings.Problem
-	// keyword is when or the like; inList says that the expression is one of several.
-	keyword string
-	inList  bool
-	text    string
-	// names are the variables in the templates.
-	names []string
+type BracedCondition struct {
+	Place findings.Problem
+	// Keyword is when or the like; InList says that the expression is one of several.
+	Keyword string
+	InList  bool
+	Text    string
+	// Names are the variables in the templates.
+	Names []string
 }
 
 // maxCorrected bounds the expressions for which a message shows the correction.
 const maxCorrected = 300
 
-// corrected is the line that the author should write instead, or "" if that is not certain. asText says for a name
+// Corrected is the line that the author should write instead, or "" if that is not certain. asText says for a name
 // whether it must be made a text to stay what it was between quotes.
-func (c bracedCondition) corrected(asText func(name string) bool) string {
-	if len(c.text) > maxCorrected {
+func (c BracedCondition) Corrected(asText func(name string) bool) string {
+	if len(c.Text) > maxCorrected {
 		return ""
 	}
-	expression, ok := withoutBraces(c.text, asText)
+	expression, ok := withoutBraces(c.Text, asText)
 	if !ok {
 		return ""
 	}
-	var line any = map[string]string{c.keyword: expression}
-	if c.inList {
+	var line any = map[string]string{c.Keyword: expression}
+	if c.InList {
 		line = []string{expression}
 	}
 	out, err := yaml.Marshal(line)
@@ -84,7 +84,7 @@ func withoutBraces(text string, asText func(name string) bool) (string, bool) {
 
 // braced returns the expression of the template at i, and the index behind it.
 func braced(text string, i int) (inner string, end int, ok bool) {
-	r := jinjaReader{text: text, pos: i + 2}
+	r := reader{text: text, pos: i + 2}
 	r.tokens("}}")
 	if inner, ok = strings.CutSuffix(text[i+2:r.pos], "}}"); !ok {
 		return "", 0, false

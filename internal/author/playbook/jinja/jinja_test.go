@@ -1,4 +1,4 @@
-package playbook
+package jinja
 
 import (
 	"strings"
@@ -7,20 +7,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// notes are the references of a text: a name that is needed as it is, one that is only asked for with a question mark,
+// notes are the references of a Text: a name that is needed as it is, one that is only asked for with a question mark,
 // any other in brackets.
-func notes(w usage) string {
+func notes(w Usage) string {
 	var out []string
-	for _, ref := range w.references {
+	for _, ref := range w.References {
 		switch {
-		case ref.needed && ref.tested:
-			out = append(out, "needed and tested: "+ref.name)
-		case ref.needed:
-			out = append(out, ref.name)
-		case ref.tested:
-			out = append(out, ref.name+"?")
+		case ref.Needed && ref.Tested:
+			out = append(out, "needed and tested: "+ref.Name)
+		case ref.Needed:
+			out = append(out, ref.Name)
+		case ref.Tested:
+			out = append(out, ref.Name+"?")
 		default:
-			out = append(out, "("+ref.name+")")
+			out = append(out, "("+ref.Name+")")
 		}
 	}
 	return strings.Join(out, " ")
@@ -68,7 +68,7 @@ func TestReadTemplate(t *testing.T) {
 	}
 	for text, want := range tests {
 		t.Run(text, func(t *testing.T) {
-			if diff := cmp.Diff(want, notes(readTemplate(text))); diff != "" {
+			if diff := cmp.Diff(want, notes(ReadTemplate(text))); diff != "" {
 				t.Errorf("references differ (-want +got):\n%s", diff)
 			}
 		})
@@ -86,8 +86,8 @@ func TestReadExpression(t *testing.T) {
 		"a is search b":                   "a? b",
 		"a } b) ] c":                      "a b c",
 	} {
-		if got := notes(readExpression(text)); got != want {
-			t.Errorf("readExpression(%q) = %q, want %q", text, got, want)
+		if got := notes(ReadExpression(text)); got != want {
+			t.Errorf("ReadExpression(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -115,8 +115,8 @@ func TestTemplatesThatUseAnything(t *testing.T) {
 		"{{ lookup(a, b) }}":                                true,
 		"{{ lookup('file', a) }}":                           false,
 	} {
-		if got := readTemplate(text).anything; got != want {
-			t.Errorf("readTemplate(%q).anything = %v, want %v", text, got, want)
+		if got := ReadTemplate(text).Anything; got != want {
+			t.Errorf("ReadTemplate(%q).Anything = %v, want %v", text, got, want)
 		}
 	}
 }
@@ -129,20 +129,20 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, w := range []usage{readTemplate(text), readExpression(text)} {
-			for _, ref := range w.references {
-				if !identifier.MatchString(ref.name) || !strings.Contains(text, ref.name) {
-					t.Errorf("%q is no name in the text", ref.name)
+		for _, w := range []Usage{ReadTemplate(text), ReadExpression(text)} {
+			for _, ref := range w.References {
+				if !Identifier.MatchString(ref.Name) || !strings.Contains(text, ref.Name) {
+					t.Errorf("%q is no name in the text", ref.Name)
 				}
 			}
-			for _, word := range w.words {
+			for _, word := range w.Words {
 				if !strings.Contains(text, word) {
 					t.Errorf("%q is no word of the text", word)
 				}
 			}
 		}
-		c := bracedCondition{keyword: "when", text: text}
-		line := c.corrected(func(string) bool { return true })
+		c := BracedCondition{Keyword: "when", Text: text}
+		line := c.Corrected(func(string) bool { return true })
 		if strings.Contains(line, "\n") {
 			t.Errorf("corrected line %q has more than one line", line)
 		}

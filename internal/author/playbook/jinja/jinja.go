@@ -1,4 +1,5 @@
-package playbook
+// Package jinja tells which variables the templates and expressions of Ansible use. What is not understood is skipped.
+package jinja
 
 import (
 	"regexp"
@@ -8,30 +9,33 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
-// reference is one use of a variable in a Jinja expression.
-type reference struct {
-	name string
-	// needed says that the expression fails if the variable is not defined. If unsure it is false.
-	needed bool
-	// tested says that the expression asks whether the variable is there.
-	tested bool
+// Suffix is that of the names of templates.
+const Suffix = ".j2"
+
+// Reference is one use of a variable in a Jinja expression.
+type Reference struct {
+	Name string
+	// Needed says that the expression fails if the variable is not defined. If unsure it is false.
+	Needed bool
+	// Tested says that the expression asks whether the variable is there.
+	Tested bool
 }
 
-// usage is what a text of a playbook or template says about variables.
-type usage struct {
-	// references are the names at the top level of expressions: no attributes, filters, tests, functions, names of
+// Usage is what a text of a playbook or template says about variables.
+type Usage struct {
+	// References are the names at the top level of expressions: no attributes, filters, tests, functions, names of
 	// arguments, texts, nor what the text itself binds with for, set and the like.
-	references []reference
-	// words are all other words in expressions, those in quotes included. They may be names of variables, as in
+	References []Reference
+	// Words are all other words in expressions, those in quotes included. They may be names of variables, as in
 	// vars['name'] and hostvars.host.name.
-	words []string
-	// anything says that the text may use variables that it does not name.
-	anything bool
+	Words []string
+	// Anything says that the text may use variables that it does not name.
+	Anything bool
 }
 
-// readTemplate reads the expressions and statements of a template. It takes any text, in time linear to its length.
-func readTemplate(text string) usage {
-	r := jinjaReader{text: text, bound: map[string]bool{}}
+// ReadTemplate reads the expressions and statements of a template. It takes any text, in time linear to its length.
+func ReadTemplate(text string) Usage {
+	r := reader{text: text, bound: map[string]bool{}}
 	for {
 		switch r.nextTag() {
 		case "{{":
@@ -46,44 +50,44 @@ func readTemplate(text string) usage {
 	}
 }
 
-// readExpression reads an expression without braces, as in when.
-func readExpression(text string) usage {
-	r := jinjaReader{text: text, bound: map[string]bool{}}
+// ReadExpression reads an expression without braces, as in when.
+func ReadExpression(text string) Usage {
+	r := reader{text: text, bound: map[string]bool{}}
 	r.expression(r.tokens(""))
 	return r.result()
 }
 
-// identifier is what Ansible accepts as the name of a variable.
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// Identifier is what Ansible accepts as the name of a variable.
+var Identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// isTemplate reports whether Ansible evaluates a text.
-func isTemplate(text string) bool {
+// IsTemplate reports whether Ansible evaluates a text.
+func IsTemplate(text string) bool {
 	return strings.Contains(text, "{{") || strings.Contains(text, "{%")
 }
 
-// jinjaReader is one reading of a text under way.
-type jinjaReader struct {
+// reader is one reading of a text under way.
+type reader struct {
 	text  string
 	pos   int
-	found usage
+	found Usage
 	// bound are the names that the text gives values to; lenient is set once a statement may decide what is evaluated.
 	bound   map[string]bool
 	lenient bool
 }
 
-func (r *jinjaReader) result() usage {
+func (r *reader) result() Usage {
 	out := r.found
-	out.references = slices.DeleteFunc(out.references, func(ref reference) bool { return r.bound[ref.name] })
+	out.References = slices.DeleteFunc(out.References, func(ref Reference) bool { return r.bound[ref.Name] })
 	if r.lenient {
-		for i := range out.references {
-			out.references[i].needed = false
+		for i := range out.References {
+			out.References[i].Needed = false
 		}
 	}
 	return out
 }
 
 // nextTag moves behind the next opening tag and returns it, or "" at the end.
-func (r *jinjaReader) nextTag() string {
+func (r *reader) nextTag() string {
 	for {
 		i := strings.IndexByte(r.text[r.pos:], '{')
 		if i < 0 || r.pos+i+2 > len(r.text) {
@@ -101,7 +105,7 @@ func (r *jinjaReader) nextTag() string {
 }
 
 // skip moves behind the next end, or to the end of the text.
-func (r *jinjaReader) skip(end string) {
+func (r *reader) skip(end string) {
 	if i := strings.Index(r.text[r.pos:], end); i >= 0 {
 		r.pos += i + len(end)
 		return
@@ -117,19 +121,19 @@ const (
 	otherToken
 )
 
-// jinjaToken is a name, the content of a quoted text, or an operator (a number is one, too).
-type jinjaToken struct {
+// token is a name, the content of a quoted text, or an operator (a number is one, too).
+type token struct {
 	kind tokenKind
 	text string
 }
 
-func (t jinjaToken) is(operator string) bool { return t.kind == otherToken && t.text == operator }
+func (t token) is(operator string) bool { return t.kind == otherToken && t.text == operator }
 
-func (t jinjaToken) isName(name string) bool { return t.kind == nameToken && t.text == name }
+func (t token) isName(name string) bool { return t.kind == nameToken && t.text == name }
 
 // tokens reads up to and with the end of a tag. Braces are paired as Jinja does it; "" reads everything.
-func (r *jinjaReader) tokens(end string) []jinjaToken {
-	var out []jinjaToken
+func (r *reader) tokens(end string) []token {
+	var out []token
 	open := 0
 	for r.pos < len(r.text) {
 		rest := r.text[r.pos:]
@@ -138,14 +142,14 @@ func (r *jinjaReader) tokens(end string) []jinjaToken {
 			r.pos += len(end)
 			return out
 		case c == '\'' || c == '"':
-			out = append(out, jinjaToken{textToken, r.quoted(c)})
+			out = append(out, token{textToken, r.quoted(c)})
 			continue
 		case isWordStart(c):
 			n := 1
 			for n < len(rest) && isWord(rest[n]) {
 				n++
 			}
-			out = append(out, jinjaToken{nameToken, rest[:n]})
+			out = append(out, token{nameToken, rest[:n]})
 			r.pos += n
 			continue
 		case c == '{' || c == '(' || c == '[':
@@ -155,7 +159,7 @@ func (r *jinjaReader) tokens(end string) []jinjaToken {
 		}
 		n := operatorLength(rest)
 		if op := rest[:n]; strings.TrimSpace(op) != "" {
-			out = append(out, jinjaToken{otherToken, op})
+			out = append(out, token{otherToken, op})
 		}
 		r.pos += n
 	}
@@ -176,7 +180,7 @@ func operatorLength(s string) int {
 }
 
 // quoted reads a text in quotes and returns what is between them.
-func (r *jinjaReader) quoted(quote byte) string {
+func (r *reader) quoted(quote byte) string {
 	start := r.pos + 1
 	for r.pos = start; r.pos < len(r.text); r.pos++ {
 		switch r.text[r.pos] {
@@ -198,7 +202,7 @@ func isWordStart(c byte) bool { return c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z
 func isWord(c byte) bool { return isWordStart(c) || isDigit(c) }
 
 // statement reads what stands between {% and %}.
-func (r *jinjaReader) statement(tokens []jinjaToken) {
+func (r *reader) statement(tokens []token) {
 	for len(tokens) > 0 && (tokens[0].is("-") || tokens[0].is("+")) {
 		tokens = tokens[1:]
 	}
@@ -212,16 +216,16 @@ func (r *jinjaReader) statement(tokens []jinjaToken) {
 		r.skip("endraw")
 		r.skip("%}")
 	case "for":
-		r.bindUpTo(rest, func(t jinjaToken) bool { return t.isName("in") })
+		r.bindUpTo(rest, func(t token) bool { return t.isName("in") })
 	case "set":
-		r.bindUpTo(rest, func(t jinjaToken) bool { return t.is("=") })
+		r.bindUpTo(rest, func(t token) bool { return t.is("=") })
 	case "import", "from", "include", "extends":
-		r.found.anything = r.found.anything || !isOwnTemplate(rest)
-		r.bindUpTo(rest, func(jinjaToken) bool { return keyword == "include" || keyword == "extends" })
+		r.found.Anything = r.found.Anything || !isOwnTemplate(rest)
+		r.bindUpTo(rest, func(token) bool { return keyword == "include" || keyword == "extends" })
 	case "macro":
-		r.bindUpTo(rest, func(jinjaToken) bool { return false })
+		r.bindUpTo(rest, func(token) bool { return false })
 	case "call":
-		r.bindUpTo(rest, func(t jinjaToken) bool { return t.is(")") })
+		r.bindUpTo(rest, func(t token) bool { return t.is(")") })
 	case "with":
 		for i, t := range rest {
 			if t.kind == nameToken && i+1 < len(rest) && rest[i+1].is("=") {
@@ -236,12 +240,12 @@ func (r *jinjaReader) statement(tokens []jinjaToken) {
 }
 
 // isOwnTemplate reports whether a statement names one *.j2 file, as those of the collection are all read.
-func isOwnTemplate(tokens []jinjaToken) bool {
-	return len(tokens) > 0 && tokens[0].kind == textToken && strings.HasSuffix(tokens[0].text, templateSuffix)
+func isOwnTemplate(tokens []token) bool {
+	return len(tokens) > 0 && tokens[0].kind == textToken && strings.HasSuffix(tokens[0].text, Suffix)
 }
 
 // bindUpTo takes the names before the end as bound by the text, and what follows as an expression.
-func (r *jinjaReader) bindUpTo(tokens []jinjaToken, end func(jinjaToken) bool) {
+func (r *reader) bindUpTo(tokens []token, end func(token) bool) {
 	for i, t := range tokens {
 		if end(t) {
 			r.expression(tokens[i+1:])
@@ -253,44 +257,44 @@ func (r *jinjaReader) bindUpTo(tokens []jinjaToken, end func(jinjaToken) bool) {
 	}
 }
 
-var jinjaWords = []string{"and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None", "recursive", "ignore", "missing", "with", "without", "context"}
+var keywords = []string{"and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None", "recursive", "ignore", "missing", "with", "without", "context"}
 
 // expression finds the references of one expression.
-func (r *jinjaReader) expression(tokens []jinjaToken) {
+func (r *reader) expression(tokens []token) {
 	closing := closingBrackets(tokens)
 	soft := softTokens(tokens, closing)
-	conditional := slices.ContainsFunc(tokens, func(t jinjaToken) bool { return t.isName("if") })
+	conditional := slices.ContainsFunc(tokens, func(t token) bool { return t.isName("if") })
 	for i, t := range tokens {
 		switch {
 		case t.kind == textToken:
 			r.words(t.text)
-		case t.kind != nameToken || slices.Contains(jinjaWords, t.text):
+		case t.kind != nameToken || slices.Contains(keywords, t.text):
 		case isMember(tokens, i):
-			r.found.words = append(r.found.words, t.text)
+			r.found.Words = append(r.found.Words, t.text)
 		case i+1 < len(tokens) && tokens[i+1].is("("):
-			r.found.anything = r.found.anything || usesAnything(tokens[i:])
+			r.found.Anything = r.found.Anything || usesAnything(tokens[i:])
 		case i+1 < len(tokens) && tokens[i+1].is("=") && i > 0 && (tokens[i-1].is("(") || tokens[i-1].is(",")):
 		default:
-			ref := reference{name: t.text, needed: !soft[i] && !conditional}
+			ref := Reference{Name: t.text, Needed: !soft[i] && !conditional}
 			end := endOfChain(tokens, closing, i)
 			if end < len(tokens) && tokens[end].isName("is") {
-				ref.tested, ref.needed = true, false
+				ref.Tested, ref.Needed = true, false
 			} else if isDefault(tokens, end) {
-				ref.needed = false
+				ref.Needed = false
 			}
-			r.found.references = append(r.found.references, ref)
-			r.found.anything = r.found.anything || holdsVariables(t.text) && !namesMember(tokens[i:end])
+			r.found.References = append(r.found.References, ref)
+			r.found.Anything = r.found.Anything || holdsVariables(t.text) && !namesMember(tokens[i:end])
 		}
 	}
 }
 
 // words takes the words of a quoted text. One that is a name may be the name of a variable that is asked for.
-func (r *jinjaReader) words(text string) {
-	if identifier.MatchString(text) {
-		r.found.references = append(r.found.references, reference{name: text, tested: true})
+func (r *reader) words(text string) {
+	if Identifier.MatchString(text) {
+		r.found.References = append(r.found.References, Reference{Name: text, Tested: true})
 		return
 	}
-	r.found.words = append(r.found.words, wordsOf(text)...)
+	r.found.Words = append(r.found.Words, wordsOf(text)...)
 }
 
 func wordsOf(text string) []string {
@@ -298,7 +302,7 @@ func wordsOf(text string) []string {
 }
 
 // isMember reports whether the name at i is an attribute, a filter or a test.
-func isMember(tokens []jinjaToken, i int) bool {
+func isMember(tokens []token, i int) bool {
 	if i == 0 {
 		return false
 	}
@@ -308,7 +312,7 @@ func isMember(tokens []jinjaToken, i int) bool {
 }
 
 // closingBrackets maps each opening bracket to its end.
-func closingBrackets(tokens []jinjaToken) map[int]int {
+func closingBrackets(tokens []token) map[int]int {
 	closing := map[int]int{}
 	var open []int
 	for i, t := range tokens {
@@ -324,7 +328,7 @@ func closingBrackets(tokens []jinjaToken) map[int]int {
 }
 
 // softTokens marks what stands in brackets that a default follows, or as the default itself.
-func softTokens(tokens []jinjaToken, closing map[int]int) map[int]bool {
+func softTokens(tokens []token, closing map[int]int) map[int]bool {
 	soft := map[int]bool{}
 	until := 0
 	for i := range tokens {
@@ -340,7 +344,7 @@ func softTokens(tokens []jinjaToken, closing map[int]int) map[int]bool {
 }
 
 // endOfChain returns the index behind a name with its attributes, elements and calls.
-func endOfChain(tokens []jinjaToken, closing map[int]int, i int) int {
+func endOfChain(tokens []token, closing map[int]int, i int) int {
 	i++
 	for i < len(tokens) {
 		end, isBracket := closing[i]
@@ -357,7 +361,7 @@ func endOfChain(tokens []jinjaToken, closing map[int]int, i int) int {
 }
 
 // isDefault reports whether the filter at i replaces an undefined value.
-func isDefault(tokens []jinjaToken, i int) bool {
+func isDefault(tokens []token, i int) bool {
 	return i+1 < len(tokens) && tokens[i].is("|") && (tokens[i+1].isName("default") || tokens[i+1].isName("d"))
 }
 
@@ -368,7 +372,7 @@ func holdsVariables(name string) bool {
 
 // namesMember reports whether a chain such as vars['name'] or hostvars[host].name ends with a name. What stands behind
 // hostvars is that of a host.
-func namesMember(chain []jinjaToken) bool {
+func namesMember(chain []token) bool {
 	n := len(chain)
 	switch {
 	case chain[0].isName("hostvars") && (n < 4 || chain[1].is("[") && n < 6):
@@ -380,7 +384,7 @@ func namesMember(chain []jinjaToken) bool {
 }
 
 // usesAnything reports whether a call reads a variable or a template whose name is not in the text.
-func usesAnything(call []jinjaToken) bool {
+func usesAnything(call []token) bool {
 	if len(call) < 5 || !slices.Contains([]string{"lookup", "query", "q"}, call[0].text) {
 		return false
 	}
@@ -388,11 +392,11 @@ func usesAnything(call []jinjaToken) bool {
 	if plugin.kind != textToken {
 		return true
 	}
-	switch shortName(plugin.text) {
+	switch plugin.text[strings.LastIndexByte(plugin.text, '.')+1:] {
 	case "template":
-		return term.kind != textToken || !strings.HasSuffix(term.text, templateSuffix)
+		return term.kind != textToken || !strings.HasSuffix(term.text, Suffix)
 	case "vars", "varnames":
-		return term.kind != textToken || !identifier.MatchString(term.text)
+		return term.kind != textToken || !Identifier.MatchString(term.text)
 	}
 	return false
 }
