@@ -9,9 +9,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
-// maxKindLength leaves room for "List" in a name of at most 63 characters.
-const maxKindLength = validation.DNS1035LabelMaxLength - len("List")
-
 // checks look at the model as a whole, after all files are read and each field was checked by itself. A field that was
 // found wrong before is empty here, and a rule says nothing more about it.
 var checks = []func(*loader, *Collection){

@@ -88,15 +88,15 @@ func (l *loader) checkFiles(*Collection) error {
 		return nil
 	}
 	for _, entry := range r.entries {
-		if err := l.checkEntry(entry); err != nil {
+		if err := checkEntry(l, entry); err != nil {
 			return err
 		}
 	}
-	return l.checkUnlisted(r.known)
+	return checkUnlisted(l, r.known)
 }
 
 // checkEntry compares an entry of FILES.json with what is there.
-func (l *loader) checkEntry(e listedFile) error {
+func checkEntry(l *loader, e listedFile) error {
 	info, err := fs.Stat(l.fsys, e.Name)
 	switch {
 	case IsAbsent(err):
@@ -137,7 +137,7 @@ func checksum(fsys fs.FS, name string) ([]byte, error) {
 }
 
 // checkUnlisted reports files that FILES.json does not list.
-func (l *loader) checkUnlisted(known map[string]int) error {
+func checkUnlisted(l *loader, known map[string]int) error {
 	unlisted := 0
 	return fs.WalkDir(l.fsys, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -1,15 +1,10 @@
 package model
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"regexp"
-	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
@@ -72,15 +67,6 @@ func (l *loader) readRuntime(c *Collection) error {
 	return nil
 }
 
-// manifest is the part of MANIFEST.json that is read. Keys are looked up exactly, as Ansible does it: Go's decoding
-// into structs would take "Namespace" for "namespace".
-type manifest struct {
-	l      *loader
-	fields map[string]json.RawMessage
-	// root is the same file as YAML, which it is as far as places go; nil if it is not.
-	root *yaml.Node
-}
-
 // readManifest reads MANIFEST.json's collection_info. It is read as JSON, not YAML: their escapes differ.
 func (l *loader) readManifest(content []byte) Galaxy {
 	var top map[string]json.RawMessage
@@ -135,45 +121,6 @@ func typeName(v any) string {
 		return "texts by name"
 	}
 	return "text"
-}
-
-// report records that a key of collection_info breaks a rule, or with no key collection_info itself.
-func (m manifest) report(keys []string, rule findings.Rule, format string, args ...any) {
-	m.reportKeys(append([]string{"collection_info"}, keys...), rule, format, args...)
-}
-
-// reportKeys records the same of a key that the others lead to.
-func (m manifest) reportKeys(keys []string, rule findings.Rule, format string, args ...any) {
-	place := findings.Problem{File: ManifestFile, Line: 1, Column: 1, Path: strings.Join(keys, ".")}
-	at := m.root
-	for _, key := range keys {
-		if at = member(at, key); at == nil {
-			break
-		}
-		place.Line, place.Column = at.Line, at.Column
-	}
-	m.l.Report(place, rule, format, args...)
-}
-
-// member is the value of a key of a mapping, or nil.
-func member(n *yaml.Node, key string) *yaml.Node {
-	for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func (l *loader) jsonError(file string, content []byte, err error) {
-	p := findings.Problem{File: file}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		before := content[:min(int(syntax.Offset), len(content))]
-		p.Line = 1 + bytes.Count(before, []byte("\n"))
-		p.Column = max(1, len(before)-1-bytes.LastIndexByte(before, '\n'))
-	}
-	l.Report(p, ruleJSON, "cannot be read as JSON: %v", err)
 }
 
 // galaxyName also takes hyphens: Ansible finds no collection with such a name, but its playbooks run as files.

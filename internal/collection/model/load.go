@@ -1,27 +1,13 @@
 package model
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
-	"github.com/collection-operator/collection-operator/internal/source/archive"
-)
-
-// The files that make a collection. An archive holds a MANIFEST.json, an author's folder a galaxy.yml.
-const (
-	ManifestFile = "MANIFEST.json"
-	FilesFile    = "FILES.json"
-	GalaxyFile   = "galaxy.yml"
-
-	runtimeFile       = "meta/runtime.yml"
-	ansibleConfigFile = "ansible.cfg"
 )
 
 var configFiles = []string{"operator-config.yml", "operator-config.yaml"}
@@ -35,13 +21,6 @@ func Keep(name string, _ int64) bool {
 	return name == ManifestFile || name == FilesFile || name == GalaxyFile || name == runtimeFile ||
 		slices.Contains(configFiles, name) || slices.Contains(requirementsFiles, name) || path.Base(name) == pythonFile
 }
-
-// maxFileBytes bounds each file that Load reads into memory, but FILES.json.
-const maxFileBytes = 4 << 20
-
-// maxConfigBytes bounds the operator-config, which is read again whenever the collection is not in memory: many large ones would
-// delay others. Those of published collections have at most some hundred KiB, icons included.
-const maxConfigBytes = 1 << 20
 
 // Load reads the collection whose root is fsys: an unpacked archive or an author's folder. It sees all of a folder, also
 // what is left out of the archive that is built from it.
@@ -72,20 +51,6 @@ func Read(fsys fs.FS) (*Collection, findings.Problems, error) {
 	}
 	l.Problems.Sort()
 	return c, l.Problems, nil
-}
-
-func newLoader(fsys fs.FS) *loader { return &loader{Reporter: findings.NewReporter(), fsys: fsys} }
-
-// loader is one Load under way.
-type loader struct {
-	*findings.Reporter
-	fsys fs.FS
-	// configFile is the name of the operator-config, galaxySource that of the file with the Galaxy metadata.
-	configFile, galaxySource string
-	// manifest is MANIFEST.json, if that is the file with the Galaxy metadata.
-	manifest manifest
-	// filesChecksum is what MANIFEST.json says of FILES.json.
-	filesChecksum string
 }
 
 func (l *loader) load() (*Collection, error) {
@@ -136,55 +101,6 @@ func (l *loader) readConfig(c *Collection) error {
 	return nil
 }
 
-// read returns the content of a file; nil if it is too large or not a file, which is reported.
-// readOptional is readAtMost for a file that may be missing.
-func (l *loader) readOptional(name string) (content []byte, exists bool, err error) {
-	if exists, err = l.exists(name); err == nil && exists {
-		content, err = l.readAtMost(name, maxFileBytes)
-	}
-	return content, exists, err
-}
-
-func (l *loader) readAtMost(name string, limit int64) ([]byte, error) {
-	f, err := l.fsys.Open(name)
-	if errors.Is(err, archive.ErrNotKept) {
-		l.ReportFile(name, ruleFile, "is a link to a file of another name; replace it by the file")
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		l.ReportFile(name, ruleFile, "is not a regular file")
-		return nil, nil
-	}
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(content)) > limit {
-		l.ReportFile(name, ruleFile, "is larger than %d MiB", limit>>20)
-		return nil, nil
-	}
-	return content, nil
-}
-
-func (l *loader) exists(name string) (bool, error) {
-	_, err := fs.Stat(l.fsys, name)
-	if err == nil {
-		return true, nil
-	}
-	if IsAbsent(err) {
-		return false, nil
-	}
-	return false, err
-}
-
 // checkPlaybooks reports playbooks that the collection does not hold.
 func (l *loader) checkPlaybooks(c *Collection) error {
 	for i, r := range c.Resources {
@@ -202,7 +118,7 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 			info, err := fs.Stat(l.fsys, playbook.name)
 			switch {
 			case IsAbsent(err):
-				at.ReportFix(l.sameName(playbook.name), playbook.rule, "the collection holds no file %s", findings.Quote(playbook.name))
+				at.ReportFix(sameName(l.fsys, playbook.name), playbook.rule, "the collection holds no file %s", findings.Quote(playbook.name))
 			case err != nil:
 				return err
 			case !info.Mode().IsRegular():
@@ -214,11 +130,11 @@ func (l *loader) checkPlaybooks(c *Collection) error {
 }
 
 // sameName is the only file whose name differs from that of a missing one in capitals or the ending .yml or .yaml alone, or "".
-func (l *loader) sameName(name string) string {
+func sameName(fsys fs.FS, name string) string {
 	bare := func(name string) string {
 		return strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(name), ".yml"), ".yaml")
 	}
-	entries, err := fs.ReadDir(l.fsys, path.Dir(name))
+	entries, err := fs.ReadDir(fsys, path.Dir(name))
 	if err != nil || len(entries) > maxListed {
 		return ""
 	}
@@ -262,27 +178,4 @@ func (l *loader) checkAnsibleConfig(*Collection) error {
 		l.ReportFile(ansibleConfigFile, ruleAnsibleConfig, "settings of Ansible do not belong into a collection; remove the file or add it to build_ignore")
 	}
 	return err
-}
-
-// IsAbsent reports whether an error means that a file cannot be there: it does not exist, its path leads through a file or
-// in a circle of links, or its name is impossible.
-func IsAbsent(err error) bool {
-	absent := []error{fs.ErrNotExist, fs.ErrInvalid, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.ELOOP}
-	return slices.ContainsFunc(absent, func(target error) bool { return errors.Is(err, target) })
-}
-
-// playbookPath cleans the path of a playbook and says what is wrong with it, "" for nothing.
-func playbookPath(p string) (clean, problem string) {
-	clean = path.Clean(p)
-	switch {
-	case strings.HasPrefix(p, "/"):
-		return "", "must be relative to the collection's root, without a leading /"
-	case clean == ".." || strings.HasPrefix(clean, "../"):
-		return "", "must not lead out of the collection"
-	case clean == "." || strings.HasSuffix(p, "/"):
-		return "", "must name a file"
-	case strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`{}\`, r) }):
-		return "", `must not hold control characters, braces or backslashes`
-	}
-	return clean, ""
 }

@@ -273,3 +273,56 @@ func (r Resource) UsesPasswords() bool {
 		return v.Type == Password || slices.ContainsFunc(v.Fields, func(f Var) bool { return f.Type == Password })
 	})
 }
+
+// RequirementType says what a [Requirement] names.
+type RequirementType string
+
+// The types of collection requirements, as ansible-galaxy knows them.
+const (
+	// FromGalaxy is the name of a collection on a Galaxy server.
+	FromGalaxy RequirementType = "galaxy"
+	// FromFile is the path of a collection archive (tar.gz).
+	FromFile RequirementType = "file"
+	// FromFolder is the path of a collection's folder.
+	FromFolder RequirementType = "dir"
+	// FromURL is the http or https address of a collection archive.
+	FromURL RequirementType = "url"
+	// FromGit is the address of a git repository.
+	FromGit RequirementType = "git"
+)
+
+// Dependencies are what must be installed beside a collection before its playbooks can run.
+type Dependencies struct {
+	// Collections are those of collections/requirements.yml, requirements.yml and the Galaxy metadata, in this order and
+	// as they are written there. The collection itself is not among them. One name may be there several times.
+	Collections []Requirement
+	// Python are the pip requirements files that ask for something, sorted by path.
+	Python []PythonRequirements
+}
+
+// Requirement is an Ansible collection that is needed.
+type Requirement struct {
+	// Name is "namespace.name" for FromGalaxy, else a path or an address. A path is clean and relative to the
+	// collection's root if the collection holds the file, else absolute: a file of the runtime image.
+	Name string
+	Type RequirementType
+	// Version is a range such as ">=1.0.0,<2.0.0", "*" for any. For FromGit it is a branch, tag or commit.
+	Version string
+	// Source is the address of the Galaxy server to ask, or "" for the configured one.
+	Source string
+	// File is where the requirement is written.
+	File string
+}
+
+// PythonRequirements is a pip requirements file.
+type PythonRequirements struct {
+	// File is the path relative to the collection's root.
+	File string
+	// Options are the words of the file's options for the whole file, such as "--no-index".
+	Options []string
+	// Requirements are the file's other lines, comments and line breaks removed.
+	Requirements []string
+}
+
+// Empty says that there is nothing to install.
+func (d Dependencies) Empty() bool { return len(d.Collections) == 0 && len(d.Python) == 0 }

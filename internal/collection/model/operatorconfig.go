@@ -2,6 +2,7 @@ package model
 
 import (
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,24 +16,36 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 )
 
+// playbookPath cleans the path of a playbook and says what is wrong with it, "" for nothing.
+func playbookPath(p string) (clean, problem string) {
+	clean = path.Clean(p)
+	switch {
+	case strings.HasPrefix(p, "/"):
+		return "", "must be relative to the collection's root, without a leading /"
+	case clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", "must not lead out of the collection"
+	case clean == "." || strings.HasSuffix(p, "/"):
+		return "", "must name a file"
+	case strings.ContainsFunc(p, func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune(`{}\`, r) }):
+		return "", `must not hold control characters, braces or backslashes`
+	}
+	return clean, ""
+}
+
 // Keys of the operator-config: those of the specification; in rootExtensions those that IBM's schema and
 // collections have besides, of which collectionPath means nothing here, and ours; in resourceExtensions ours.
 var (
 	rootKeys       = []string{"domain", "name", "version", "displayName", "description", "resources", "clusterRoles", "roles", "icon"}
 	rootExtensions = []string{"provider", "inventoryName", "replaces", "migrationPlaybook", "collectionPath", "migrationReversible", "capabilities", "categories", "support"}
 	resourceKeys   = []string{"kind", "displayName", "description", "playbook", "finalizer", "vars", "hideResource"}
-	iconKeys       = []string{"base64data", "mediatype"}
 
 	resourceExtensions = []string{"supportsCheckMode", "showDiff", "reconcilePeriod", "maxRunnerArtifacts"}
 )
 
 var (
-	// identifier is what Ansible accepts as a variable or group name.
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	pascalCase = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 	// operatorVersion is the end of a ClusterServiceVersion's name, which IBM's collections have in replaces.
 	operatorVersion = regexp.MustCompile(`\.v[0-9]+\.[0-9]+\.[0-9]+`)
-	kindName        = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
 // readOperatorConfig fills c with what the operator-config says ("OperatorHub Integration" and the sections after it).
@@ -63,15 +76,6 @@ func (l *loader) readOperatorConfig(c *Collection, doc findings.Value, content [
 	c.Roles = readRules(root.Get("roles"), false)
 	c.ClusterRoles = readRules(root.Get("clusterRoles"), true)
 	c.Resources = readResources(root.Get("resources"))
-}
-
-// readDisplayName reads a displayName that the specification asks for. The name is used if there is none.
-func readDisplayName(v findings.Value, name string) string {
-	if v.Blank() {
-		v.Report(ruleDisplayName, "is required by the specification; the name is shown instead")
-		return name
-	}
-	return v.Text()
 }
 
 func readSubdomain(v findings.Value) string {

@@ -1,10 +1,31 @@
 package model
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
+)
+
+// maxKindLength leaves room for "List" in a name of at most 63 characters.
+const maxKindLength = validation.DNS1035LabelMaxLength - len("List")
+
+// readDisplayName reads a displayName that the specification asks for. The name is used if there is none.
+func readDisplayName(v findings.Value, name string) string {
+	if v.Blank() {
+		v.Report(ruleDisplayName, "is required by the specification; the name is shown instead")
+		return name
+	}
+	return v.Text()
+}
+
+var (
+	// identifier is what Ansible accepts as a variable or group name.
+	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	kindName   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 )
 
 var varKeys = []string{
