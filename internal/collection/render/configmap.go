@@ -16,23 +16,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
-// Keys of the runtime ConfigMap, in addition to gate.SettingsFile: files that the init container and ansible-operator read.
-const (
-	KeyDigest      = "digest"
-	KeyArtifactURL = "artifactURL"
-	// KeyArtifactTLSURL replaces KeyArtifactURL in operators that know it.
-	KeyArtifactTLSURL = "artifactTLSURL"
-	// KeyArtifactAuthorities has the certificate authorities for KeyArtifactTLSURL, in PEM.
-	KeyArtifactAuthorities = "ca.crt"
-
-	KeyGalaxyNamespace = "galaxyNamespace"
-	KeyGalaxyName      = "galaxyName"
-	KeyWatches         = "watches.yaml"
-)
-
-// unhashed are keys whose changes start no pods.
-var unhashed = []string{KeyArtifactTLSURL, KeyArtifactAuthorities, environment.KeyAuthorities, environment.KeyVariables}
-
 func configMap(c *model.Collection, o InstallationOptions) (*corev1.ConfigMap, error) {
 	watches, err := watchesYAML(c, o)
 	if err != nil {

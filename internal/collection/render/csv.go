@@ -10,7 +10,6 @@ import (
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -32,16 +31,6 @@ const MinKubeVersion = "1.31.0"
 
 // allArchitectures are the architectures of an image without a restriction.
 var allArchitectures = []string{"amd64", "arm64", "ppc64le", "s390x"}
-
-// ClusterServiceVersionOptions is the input of ClusterServiceVersion in addition to the collection.
-type ClusterServiceVersionOptions struct {
-	// InstallationOptions are those of a namespace that sets nothing of its own, see [Settings.Options]. The namespace itself is
-	// not used.
-	InstallationOptions
-	// ServedKinds has the group and the newest served version of each kind that belongs to another collection, for variables with a
-	// kindReference.
-	ServedKinds map[string]schema.GroupVersion
-}
 
 // PackageName returns the name of the collection's package in a catalog.
 func PackageName(c *model.Collection) string { return c.OperatorName() }

@@ -49,15 +49,6 @@ var DependencyKeys = []string{
 	KeyGalaxyToken, KeyGalaxyUsername, KeyGalaxyPassword, KeyGalaxyAuthURL, KeyPipUsername, KeyPipPassword, KeyCA,
 }
 
-// DependencySettings specifies where the dependencies of a collection are downloaded from.
-type DependencySettings struct {
-	// GalaxyURL is the Galaxy server for collections without a source of their own, and PipIndexURL the index of Python
-	// packages. If empty, the configuration of the runtime image applies.
-	GalaxyURL, PipIndexURL string
-	// Credentials by key, see DependencyKeys. Empty means none.
-	Credentials map[string][]byte
-}
-
 // dependencyPlan is the input file of the engine's program "dependencies".
 type dependencyPlan struct {
 	Collection      string               `json:"collection"`

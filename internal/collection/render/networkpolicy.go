@@ -16,16 +16,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
-// ArtifactServer identifies the manager's archive server for network policies.
-type ArtifactServer struct {
-	// Namespace of the manager's pod.
-	Namespace string
-	// Port of that pod, which may differ from the port of its Service.
-	Port int32
-	// HTTPPort is the port for operators that do not know the TLS URL, or zero.
-	HTTPPort int32
-}
-
 func (s ArtifactServer) ports() []int32 {
 	if s.HTTPPort == 0 {
 		return []int32{s.Port}

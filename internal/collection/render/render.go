@@ -8,11 +8,14 @@ package render
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
 // Object is a Kubernetes object with its TypeMeta set.
@@ -64,4 +67,49 @@ func JSON(v any, indent string) ([]byte, error) {
 	encoder.SetIndent("", indent)
 	err := encoder.Encode(v)
 	return bytes.TrimSpace(out.Bytes()), err
+}
+
+// ConfigMapSuffix is the end of the name of each runtime ConfigMap.
+const ConfigMapSuffix = "-runtime"
+
+// ConfigMapName returns the name of the runtime ConfigMap.
+func ConfigMapName(c *model.Collection) string { return c.OperatorName() + ConfigMapSuffix }
+
+// EndpointsSecretName returns the name of the Secret that EndpointsSecret renders.
+func EndpointsSecretName(c *model.Collection) string { return EndpointsSecretNameOf(c.ID()) }
+
+// EndpointsSecretNameOf is EndpointsSecretName of a collection in any version.
+func EndpointsSecretNameOf(id model.ID) string {
+	return id.OperatorName() + endpoint.SuffixEndpoints
+}
+
+const clusterRolePrefix = "zoscb:"
+
+// ClusterRoleName returns the name of the ClusterRole and ClusterRoleBinding of the installation in a namespace. It is
+// unique, since neither namespaces nor operator names contain a colon.
+func ClusterRoleName(c *model.Collection, namespace string) string {
+	return clusterRolePrefix + namespace + ":" + c.OperatorName()
+}
+
+// ClusterRoleNamespace returns the namespace of the installation with this ClusterRoleName, or "".
+func ClusterRoleNamespace(name string) string {
+	rest, ok := strings.CutPrefix(name, clusterRolePrefix)
+	if !ok {
+		return ""
+	}
+	namespace, _, _ := strings.Cut(rest, ":")
+	return namespace
+}
+
+func objectMeta(c *model.Collection, namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: Labels(c)}
+}
+
+func sortedPlurals(c *model.Collection, suffix string) []string {
+	plurals := make([]string, 0, len(c.Resources))
+	for _, r := range c.Resources {
+		plurals = append(plurals, r.Plural()+suffix)
+	}
+	slices.Sort(plurals)
+	return plurals
 }

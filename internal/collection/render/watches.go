@@ -14,12 +14,6 @@ import (
 // Finalizer is the finalizer of instances whose kind has a finalizer playbook. Clients rely on the name.
 const Finalizer = "suboperator.zoscb.ibm.com/finalizer"
 
-const (
-	contentDir     = "/opt/ansible/content"
-	collectionsDir = "/opt/ansible/collections"
-	entryPlaybook  = "/opt/ansible/engine/entry.yml"
-)
-
 // watch is one entry of ansible-operator's watches.yaml. Vars take precedence over the fields of a resource's spec.
 type watch struct {
 	Group                   string          `json:"group"`
