@@ -4,24 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/settings"
 	"github.com/collection-operator/collection-operator/internal/support/snapshot"
 )
-
-// theManager stands for the manager, wherever it is: what nobody reconciles depends on it.
-var theManager = Ref{Kind: "Manager", Name: snapshot.ManagerName}
-
-// startTime is how long something may take to start before it is a problem.
-const startTime = 5 * time.Minute
 
 func checkAPI(d *diagnosis) {
 	if !d.ServesAPI {
@@ -31,25 +23,6 @@ func checkAPI(d *diagnosis) {
 			Next:    "install Collection Operator: docs/install.md",
 		})
 	}
-}
-
-// managersOf returns the managers of a cluster.
-func managersOf(s *snapshot.Snapshot) []Manager {
-	managers := []Manager{}
-	add := func(object Ref, labels map[string]string, template *corev1.PodSpec, want *int32, ready int32) {
-		i := slices.IndexFunc(template.Containers, func(c corev1.Container) bool { return c.Name == snapshot.ManagerContainer })
-		if i >= 0 && labels[snapshot.LabelManager] == snapshot.ManagerName {
-			managers = append(managers, Manager{Ref: object, Image: template.Containers[i].Image, Ready: ready, Want: ptr.Deref(want, 1)})
-		}
-	}
-	for _, set := range snapshot.Typed[appsv1.StatefulSet](s, snapshot.StatefulSet) {
-		add(ref(snapshot.StatefulSet, set.Namespace, set.Name), set.Labels, &set.Spec.Template.Spec, set.Spec.Replicas, set.Status.ReadyReplicas)
-	}
-	for _, deployment := range snapshot.Typed[appsv1.Deployment](s, snapshot.Deployment) {
-		add(ref(snapshot.Deployment, deployment.Namespace, deployment.Name), deployment.Labels, &deployment.Spec.Template.Spec,
-			deployment.Spec.Replicas, deployment.Status.ReadyReplicas)
-	}
-	return managers
 }
 
 func checkManager(d *diagnosis) {
@@ -80,7 +53,7 @@ func checkManager(d *diagnosis) {
 			last = m.Ref
 		}
 		if m.Ready < max(m.Want, 1) {
-			d.reportManager(m)
+			reportManager(d, m)
 		}
 	}
 	if len(ready) > 1 {
@@ -92,7 +65,7 @@ func checkManager(d *diagnosis) {
 	}
 }
 
-func (d *diagnosis) reportManager(m Manager) {
+func reportManager(d *diagnosis, m Manager) {
 	f := Finding{
 		Severity: findings.SeverityError, Object: m.Ref, Reason: "NotReady", Message: fmt.Sprintf("%d of %d pods are ready", m.Ready, m.Want),
 		Next: fmt.Sprintf("see its log: kubectl logs -n %s %s/%s -c %s", m.Namespace, strings.ToLower(m.Kind), m.Name, snapshot.ManagerContainer),
@@ -107,7 +80,7 @@ func (d *diagnosis) reportManager(m Manager) {
 	causes := []Ref{settingsOf(m.Namespace)}
 	for _, pod := range d.pods {
 		if pod.Namespace == m.Namespace && pod.Labels[snapshot.LabelManager] == snapshot.ManagerName {
-			if problem := d.podProblem(pod); problem != "" {
+			if problem := podProblem(d, pod); problem != "" {
 				f.Message += "; pod " + pod.Name + ": " + problem
 			}
 			for _, volume := range pod.Spec.Volumes {
@@ -196,4 +169,30 @@ func storedProblem(definition *apiextensionsv1.CustomResourceDefinition) string 
 		}
 	}
 	return ""
+}
+
+// settingsOf returns the ConfigMap with the settings of the managers of a namespace.
+func settingsOf(namespace string) Ref {
+	return ref(snapshot.ConfigMap, namespace, settings.Name)
+}
+
+// checkSettings reports settings that managers do not use. A manager that waits for correct ones is not ready.
+func checkSettings(d *diagnosis) {
+	for _, config := range snapshot.Typed[corev1.ConfigMap](d.Snapshot, snapshot.ConfigMap) {
+		if config.Name != settings.StatusName {
+			continue
+		}
+		status, _ := settings.ParseStatus(config.Data)
+		if status.Problem == nil {
+			continue
+		}
+		f := Finding{
+			Severity: findings.SeverityWarning, Object: settingsOf(config.Namespace), Reason: v2beta2.ReasonSettingsInvalid,
+			Message: "the manager uses the last good settings: " + status.Problem.Error(), Next: reasons[v2beta2.ReasonSettingsInvalid].next,
+		}
+		if status.Waiting {
+			f.Severity, f.Message = findings.SeverityError, "the manager waits for correct settings: "+status.Problem.Error()
+		}
+		d.report(f)
+	}
 }

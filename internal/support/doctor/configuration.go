@@ -3,7 +3,6 @@ package doctor
 import (
 	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,61 +14,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/support/snapshot"
 )
 
-// noticeTime is how long the manager and operators may take to notice a change.
-const noticeTime = time.Minute
-
-// secretUse is a Secret that an object names.
-type secretUse struct {
-	secret Ref
-	// user names it in field.
-	user  Ref
-	field string
-	// isSent is true if the Secret must be marked as a credential.
-	isSent bool
-	// isLogon is true if it is for logons at endpoints.
-	isLogon bool
-}
-
 // mayBeOfOldClients reports whether a Secret may be a credential that is not marked: its keys, which are not read, say so.
 func mayBeOfOldClients(secret *snapshot.Secret) bool {
 	return secret.Type == string(corev1.SecretTypeOpaque) && (secret.Keys == 2 || secret.Keys == 3)
-}
-
-func secretRef(namespace, name string) Ref {
-	return Ref{Kind: "Secret", Namespace: namespace, Name: name}
-}
-
-// addUses finds the Secrets that objects name.
-func (v *view) addUses() {
-	v.secretsOf = map[Ref][]Ref{}
-	add := func(user Ref, name, field string, isSent bool) {
-		if name != "" {
-			secret := secretRef(user.Namespace, name)
-			v.uses = append(v.uses, secretUse{secret, user, field, isSent, user.Kind != snapshot.OperatorCollection.Kind})
-			v.secretsOf[user] = append(v.secretsOf[user], secret)
-		}
-	}
-	for _, oc := range v.collections {
-		user := ref(snapshot.OperatorCollection, oc.Namespace, oc.Name)
-		add(user, oc.Spec.CredentialsSecret, "spec.credentialsSecret", true)
-		add(user, oc.Spec.SignatureSecret, "spec.signatureSecret", false)
-		if oc.Spec.Dependencies != nil {
-			add(user, oc.Spec.Dependencies.CredentialsSecret, "spec.dependencies.credentialsSecret", true)
-		}
-	}
-	for _, e := range v.endpoints {
-		add(ref(snapshot.ZosEndpoint, e.Namespace, e.Name), e.Spec.CredentialName, "spec.credentialName", true)
-	}
-	for _, config := range v.configs {
-		for _, mapping := range config.Spec.Mapping {
-			if mapping.ZosEndpoints == nil {
-				continue
-			}
-			for _, e := range *mapping.ZosEndpoints {
-				add(ref(snapshot.SubOperatorConfig, config.Namespace, config.Name), e.CredentialName, "spec.mapping", true)
-			}
-		}
-	}
 }
 
 func checkSecrets(d *diagnosis) {
@@ -97,43 +44,6 @@ func checkSecrets(d *diagnosis) {
 		}
 		d.report(f)
 	}
-}
-
-// object is one of the three kinds.
-type object interface {
-	metav1.Object
-	StatusConditions() *[]metav1.Condition
-}
-
-// unnoticed reports an object whose present generation the manager has not seen, and whether that is so.
-func (d *diagnosis) unnoticed(o object, conditionType string, self Ref) bool {
-	c := meta.FindStatusCondition(*o.StatusConditions(), conditionType)
-	if c != nil && c.ObservedGeneration >= o.GetGeneration() {
-		return false
-	}
-	if !d.has(theManager) && d.Taken.Sub(o.GetCreationTimestamp().Time) < noticeTime {
-		return true
-	}
-	message := "the manager has not noticed the object yet"
-	if c != nil && c.ObservedGeneration > 0 {
-		message = "the manager has not noticed the last change of the object yet"
-	}
-	d.report(Finding{
-		Severity: findings.SeverityWarning, Object: self, Reason: "NotNoticed", Message: message,
-		Next: "wait a minute; if it stays so, see the log of the manager",
-	}, theManager)
-	return true
-}
-
-// condition reports a condition that is not as it should be. It reports whether that is so.
-func (d *diagnosis) condition(o object, conditionType string, self Ref, causes ...Ref) bool {
-	c := meta.FindStatusCondition(*o.StatusConditions(), conditionType)
-	if c == nil || c.Status != metav1.ConditionFalse {
-		return false
-	}
-	severity, next := advise(c.Reason, self)
-	d.report(Finding{Severity: severity, Object: self, Reason: c.Reason, Message: c.Message, Next: next}, causes...)
-	return true
 }
 
 func checkImports(d *diagnosis) {

@@ -32,11 +32,11 @@ func checkLabels(d *diagnosis) {
 		if installation == nil {
 			continue
 		}
-		for _, name := range d.secretNames(r) {
+		for _, name := range secretNames(d, r) {
 			secret := secretRef(r.GetNamespace(), name)
 			d.secretsOf[r.ref()] = append(d.secretsOf[r.ref()], secret)
 			waits := r.status.Waiting != nil && r.status.Waiting.Reason == v2beta2.ReasonRuntimeObjectNotAllowed
-			if !d.lacksLabel(secret, installation.OperatorName(), waits) {
+			if !lacksLabel(d, secret, installation.OperatorName(), waits) {
 				continue
 			}
 			if found[secret] == nil {
@@ -47,12 +47,12 @@ func checkLabels(d *diagnosis) {
 		}
 	}
 	for _, secret := range slices.SortedFunc(maps.Keys(found), compareRefs) {
-		d.reportUnlabelled(secret, found[secret])
+		reportUnlabelled(d, secret, found[secret])
 	}
 }
 
 // secretNames returns the names of the Secrets that a custom resource names.
-func (d *diagnosis) secretNames(r *resource) []string {
+func secretNames(d *diagnosis, r *resource) []string {
 	kind := d.variables[NamespacedKind{r.GetNamespace(), r.GroupVersionKind().GroupKind()}]
 	spec, _, _ := unstructured.NestedMap(r.Object, "spec")
 	variables, _ := kind.Declared(spec)
@@ -60,7 +60,7 @@ func (d *diagnosis) secretNames(r *resource) []string {
 }
 
 // lacksLabel reports whether a label would let an operator read a Secret. One that does not exist lacks it if a resource waits.
-func (d *diagnosis) lacksLabel(ref Ref, operator string, waits bool) bool {
+func lacksLabel(d *diagnosis, ref Ref, operator string, waits bool) bool {
 	secret, isKnown := d.Secret(ref.Namespace, ref.Name)
 	switch {
 	case !isKnown || endpoint.IsOwnSecret(ref.Name):
@@ -74,7 +74,7 @@ func (d *diagnosis) lacksLabel(ref Ref, operator string, waits bool) bool {
 }
 
 // isOperator reports whether an operator of a namespace has a name.
-func (d *diagnosis) isOperator(namespace, name string) bool {
+func isOperator(d *diagnosis, namespace, name string) bool {
 	for key := range d.installations {
 		if key.namespace == namespace && key.OperatorName() == name {
 			return true
@@ -83,7 +83,7 @@ func (d *diagnosis) isOperator(namespace, name string) bool {
 	return false
 }
 
-func (d *diagnosis) reportUnlabelled(secret Ref, u *unlabelled) {
+func reportUnlabelled(d *diagnosis, secret Ref, u *unlabelled) {
 	operators := slices.Sorted(maps.Keys(u.operators))
 	value := operators[0]
 	if len(operators) > 1 {
@@ -93,7 +93,7 @@ func (d *diagnosis) reportUnlabelled(secret Ref, u *unlabelled) {
 	overwrite := ""
 	if known != nil && known.Labels[v2beta2.LabelRuntime] != "" {
 		overwrite = " --overwrite"
-		if d.isOperator(secret.Namespace, known.Labels[v2beta2.LabelRuntime]) { // It reads the Secret, too.
+		if isOperator(d, secret.Namespace, known.Labels[v2beta2.LabelRuntime]) { // It reads the Secret, too.
 			value = v2beta2.LabelRuntimeAll
 		}
 	}

@@ -1,13 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
-	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -18,45 +17,6 @@ import (
 
 // maxOLMMessage limits what is quoted of OLM.
 const maxOLMMessage = 600
-
-// olmView has what OLM installs from the manager's catalog.
-type olmView struct {
-	subscriptions []*operatorsv1alpha1.Subscription
-	// ofPackage has the Subscriptions of a package in a namespace.
-	ofPackage map[types.NamespacedName][]*operatorsv1alpha1.Subscription
-	plans     map[types.NamespacedName]*operatorsv1alpha1.InstallPlan
-	versions  map[types.NamespacedName]*operatorsv1alpha1.ClusterServiceVersion
-	// groups has the names of the OperatorGroups of a namespace.
-	groups map[string][]string
-}
-
-func olmViewOf(s *snapshot.Snapshot) olmView {
-	v := olmView{
-		ofPackage: map[types.NamespacedName][]*operatorsv1alpha1.Subscription{}, groups: map[string][]string{},
-		plans:    byName(snapshot.Typed[operatorsv1alpha1.InstallPlan](s, snapshot.InstallPlan)),
-		versions: byName(snapshot.Typed[operatorsv1alpha1.ClusterServiceVersion](s, snapshot.ClusterServiceVersion)),
-	}
-	for _, subscription := range snapshot.Typed[operatorsv1alpha1.Subscription](s, snapshot.Subscription) {
-		if subscription.Spec == nil || subscription.Spec.CatalogSource != snapshot.CatalogName {
-			continue
-		}
-		key := types.NamespacedName{Namespace: subscription.Namespace, Name: subscription.Spec.Package}
-		v.subscriptions = append(v.subscriptions, subscription)
-		v.ofPackage[key] = append(v.ofPackage[key], subscription)
-	}
-	for _, group := range snapshot.Typed[operatorsv1.OperatorGroup](s, snapshot.OperatorGroup) {
-		v.groups[group.Namespace] = append(v.groups[group.Namespace], group.Name)
-	}
-	return v
-}
-
-func byName[T metav1.Object](objects []T) map[types.NamespacedName]T {
-	named := make(map[types.NamespacedName]T, len(objects))
-	for _, object := range objects {
-		named[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] = object
-	}
-	return named
-}
 
 func checkOLM(d *diagnosis) {
 	for _, source := range snapshot.Typed[operatorsv1alpha1.CatalogSource](d.Snapshot, snapshot.CatalogSource) {
@@ -69,9 +29,9 @@ func checkOLM(d *diagnosis) {
 	for _, subscription := range d.olm.subscriptions {
 		if !subscribed[subscription.Namespace] {
 			subscribed[subscription.Namespace] = true
-			d.checkOperatorGroups(subscription.Namespace)
+			checkOperatorGroups(d, subscription.Namespace)
 		}
-		d.checkSubscription(subscription)
+		checkSubscription(d, subscription)
 	}
 }
 
@@ -81,7 +41,7 @@ func (d *diagnosis) reportOLM(reason string, object Ref, message string, causes 
 	d.report(Finding{Severity: severity, Object: object, Reason: reason, Message: printable.Line(message, maxOLMMessage), Next: next}, causes...)
 }
 
-func (d *diagnosis) checkOperatorGroups(namespace string) {
+func checkOperatorGroups(d *diagnosis, namespace string) {
 	names := d.olm.groups[namespace]
 	group := groupsOf(namespace)
 	switch {
@@ -95,7 +55,7 @@ func (d *diagnosis) checkOperatorGroups(namespace string) {
 // groupsOf stands for the OperatorGroups of a namespace.
 func groupsOf(namespace string) Ref { return ref(snapshot.OperatorGroup, namespace, "*") }
 
-func (d *diagnosis) checkSubscription(s *operatorsv1alpha1.Subscription) {
+func checkSubscription(d *diagnosis, s *operatorsv1alpha1.Subscription) {
 	object, groups := ref(snapshot.Subscription, s.Namespace, s.Name), groupsOf(s.Namespace)
 	for _, c := range s.Status.Conditions {
 		isProblem := c.Type == operatorsv1alpha1.SubscriptionResolutionFailed || c.Type == operatorsv1alpha1.SubscriptionCatalogSourcesUnhealthy
@@ -105,13 +65,13 @@ func (d *diagnosis) checkSubscription(s *operatorsv1alpha1.Subscription) {
 		}
 	}
 	if s.Status.InstallPlanRef != nil {
-		d.checkPlan(s, d.olm.plans[types.NamespacedName{Namespace: s.Namespace, Name: s.Status.InstallPlanRef.Name}])
+		checkPlan(d, s, d.olm.plans[types.NamespacedName{Namespace: s.Namespace, Name: s.Status.InstallPlanRef.Name}])
 	}
-	d.checkVersion(s, d.olm.versions[types.NamespacedName{Namespace: s.Namespace, Name: s.Status.CurrentCSV}])
+	checkVersion(d, s, d.olm.versions[types.NamespacedName{Namespace: s.Namespace, Name: s.Status.CurrentCSV}])
 }
 
 // checkPlan checks the InstallPlan of a Subscription, which may be nil.
-func (d *diagnosis) checkPlan(s *operatorsv1alpha1.Subscription, plan *operatorsv1alpha1.InstallPlan) {
+func checkPlan(d *diagnosis, s *operatorsv1alpha1.Subscription, plan *operatorsv1alpha1.InstallPlan) {
 	if plan == nil {
 		return
 	}
@@ -136,7 +96,7 @@ func (d *diagnosis) checkPlan(s *operatorsv1alpha1.Subscription, plan *operators
 }
 
 // checkVersion checks the ClusterServiceVersion that a Subscription installs, which may be nil.
-func (d *diagnosis) checkVersion(s *operatorsv1alpha1.Subscription, csv *operatorsv1alpha1.ClusterServiceVersion) {
+func checkVersion(d *diagnosis, s *operatorsv1alpha1.Subscription, csv *operatorsv1alpha1.ClusterServiceVersion) {
 	if csv == nil {
 		return
 	}
@@ -156,4 +116,17 @@ func (d *diagnosis) affect(cause, object Ref) {
 	if i, ok := d.found[cause]; ok && !d.has(object) {
 		d.found[object] = i
 	}
+}
+
+// olmObjects returns what OLM has for an installation, and nothing if it was installed by the manager.
+func (d *diagnosis) olmObjects(i *installation) []Ref {
+	var objects []Ref
+	for _, s := range d.olm.ofPackage[types.NamespacedName{Namespace: i.namespace, Name: i.OperatorName()}] {
+		objects = append(objects, groupsOf(s.Namespace), ref(snapshot.Subscription, s.Namespace, s.Name),
+			ref(snapshot.ClusterServiceVersion, s.Namespace, cmp.Or(s.Status.CurrentCSV, s.Spec.StartingCSV)))
+		if s.Status.InstallPlanRef != nil {
+			objects = append(objects, ref(snapshot.InstallPlan, s.Namespace, s.Status.InstallPlanRef.Name))
+		}
+	}
+	return objects
 }

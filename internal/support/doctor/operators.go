@@ -36,7 +36,7 @@ func checkOperators(d *diagnosis) {
 		}
 		pods := d.podsOf(key)
 		for _, pod := range pods {
-			if problem := d.podProblem(pod); problem != "" {
+			if problem := podProblem(d, pod); problem != "" {
 				f.Message += "; pod " + pod.Name + ": " + problem
 			}
 		}
@@ -50,10 +50,6 @@ func checkOperators(d *diagnosis) {
 		}
 		d.report(f, append(d.olmObjects(i), ref(snapshot.Namespace, "", i.namespace))...)
 	}
-}
-
-func compareKeys(a, b installationKey) int {
-	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name))
 }
 
 func isAvailable(deployment *appsv1.Deployment) bool {
@@ -74,7 +70,7 @@ func noPods(deployment *appsv1.Deployment) string {
 }
 
 // podProblem returns why a pod is not ready, or "" if it is, or starts.
-func (d *diagnosis) podProblem(pod *corev1.Pod) string {
+func podProblem(d *diagnosis, pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return "it is being deleted, and waits for its playbooks to end"
 	}

@@ -1,14 +1,12 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
@@ -63,12 +61,12 @@ var endpointFailures = []string{
 func checkResources(d *diagnosis) {
 	for i := range d.resources {
 		r := &d.resources[i]
-		d.checkResource(r)
-		d.checkSpec(r)
+		checkResource(d, r)
+		checkSpec(d, r)
 	}
 }
 
-func (d *diagnosis) checkResource(r *resource) {
+func checkResource(d *diagnosis, r *resource) {
 	ready := meta.FindStatusCondition(r.status.Conditions, runstatus.ConditionReady)
 	phase := runstatus.PhasePending
 	if ready != nil {
@@ -89,11 +87,11 @@ func (d *diagnosis) checkResource(r *resource) {
 		})
 	case isWorking:
 	case phase == runstatus.PhaseNoOperator, isKnown && (i == nil || i.deployment == nil) && d.IsComplete(snapshot.Operators, r.GetNamespace()):
-		d.noOperator(r, hangs, causes)
+		reportNoOperator(d, r, hangs, causes)
 	case r.status.Waiting != nil:
-		d.waits(r)
+		reportWait(d, r)
 	case phase == runstatus.PhaseFailed:
-		d.failed(r, ready.Message)
+		reportFailure(d, r, ready.Message)
 	case hangs && phase != runstatus.PhaseRunning && (r.status.LastRun == nil || r.status.LastRun.Outcome != ""):
 		d.report(Finding{
 			Severity: findings.SeverityWarning, Object: r.ref(), Reason: "Finalizer", Message: "the resource is being deleted, and its deletion playbook does not run",
@@ -112,7 +110,7 @@ func definitionName(r *resource) string {
 	return strings.ToLower(r.GetKind()) + "s." + r.GroupVersionKind().Group
 }
 
-func (d *diagnosis) noOperator(r *resource, hangs bool, causes []Ref) {
+func reportNoOperator(d *diagnosis, r *resource, hangs bool, causes []Ref) {
 	f := Finding{
 		Severity: findings.SeverityError, Object: r.ref(), Reason: string(runstatus.PhaseNoOperator), Message: "no operator runs for this resource",
 		Next: "add namespace " + r.GetNamespace() + " to spec.mapping of a SubOperatorConfig of the collection",
@@ -129,8 +127,8 @@ func (d *diagnosis) noOperator(r *resource, hangs bool, causes []Ref) {
 	d.report(f, causes...)
 }
 
-// waits reports what a run waits for: once for all resources of a ZosEndpoint.
-func (d *diagnosis) waits(r *resource) {
+// reportWait reports what a run waits for: once for all resources of a ZosEndpoint.
+func reportWait(d *diagnosis, r *resource) {
 	waiting := r.status.Waiting
 	known, ok := waits[waiting.Reason]
 	if !ok {
@@ -167,8 +165,8 @@ func waitKey(zosEndpoint Ref, reason string) Ref {
 	return Ref{Kind: reason, Namespace: zosEndpoint.Namespace, Name: zosEndpoint.Name}
 }
 
-// failed reports a run that failed. A playbook that ran does not fail because of the operator.
-func (d *diagnosis) failed(r *resource, message string) {
+// reportFailure reports a run that failed. A playbook that ran does not fail because of the operator.
+func reportFailure(d *diagnosis, r *resource, message string) {
 	word, _, _ := strings.Cut(message, " ")
 	word = strings.TrimRight(word, ":,;")
 	f := Finding{
@@ -191,7 +189,7 @@ func (d *diagnosis) failed(r *resource, message string) {
 }
 
 // checkSpec reports what the last run did not bring about, although it was successful.
-func (d *diagnosis) checkSpec(r *resource) {
+func checkSpec(d *diagnosis, r *resource) {
 	for _, c := range r.status.Conditions {
 		if c.Status != metav1.ConditionTrue {
 			continue
@@ -209,17 +207,4 @@ func (d *diagnosis) checkSpec(r *resource) {
 			})
 		}
 	}
-}
-
-// olmObjects returns what OLM has for an installation, and nothing if it was installed by the manager.
-func (d *diagnosis) olmObjects(i *installation) []Ref {
-	var objects []Ref
-	for _, s := range d.olm.ofPackage[types.NamespacedName{Namespace: i.namespace, Name: i.OperatorName()}] {
-		objects = append(objects, groupsOf(s.Namespace), ref(snapshot.Subscription, s.Namespace, s.Name),
-			ref(snapshot.ClusterServiceVersion, s.Namespace, cmp.Or(s.Status.CurrentCSV, s.Spec.StartingCSV)))
-		if s.Status.InstallPlanRef != nil {
-			objects = append(objects, ref(snapshot.InstallPlan, s.Namespace, s.Status.InstallPlanRef.Name))
-		}
-	}
-	return objects
 }

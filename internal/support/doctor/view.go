@@ -1,15 +1,22 @@
 package doctor
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
@@ -219,4 +226,115 @@ func (v *view) podsOf(key installationKey) []*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// managersOf returns the managers of a cluster.
+func managersOf(s *snapshot.Snapshot) []Manager {
+	managers := []Manager{}
+	add := func(object Ref, labels map[string]string, template *corev1.PodSpec, want *int32, ready int32) {
+		i := slices.IndexFunc(template.Containers, func(c corev1.Container) bool { return c.Name == snapshot.ManagerContainer })
+		if i >= 0 && labels[snapshot.LabelManager] == snapshot.ManagerName {
+			managers = append(managers, Manager{Ref: object, Image: template.Containers[i].Image, Ready: ready, Want: ptr.Deref(want, 1)})
+		}
+	}
+	for _, set := range snapshot.Typed[appsv1.StatefulSet](s, snapshot.StatefulSet) {
+		add(ref(snapshot.StatefulSet, set.Namespace, set.Name), set.Labels, &set.Spec.Template.Spec, set.Spec.Replicas, set.Status.ReadyReplicas)
+	}
+	for _, deployment := range snapshot.Typed[appsv1.Deployment](s, snapshot.Deployment) {
+		add(ref(snapshot.Deployment, deployment.Namespace, deployment.Name), deployment.Labels, &deployment.Spec.Template.Spec,
+			deployment.Spec.Replicas, deployment.Status.ReadyReplicas)
+	}
+	return managers
+}
+
+// secretUse is a Secret that an object names.
+type secretUse struct {
+	secret Ref
+	// user names it in field.
+	user  Ref
+	field string
+	// isSent is true if the Secret must be marked as a credential.
+	isSent bool
+	// isLogon is true if it is for logons at endpoints.
+	isLogon bool
+}
+
+func secretRef(namespace, name string) Ref {
+	return Ref{Kind: "Secret", Namespace: namespace, Name: name}
+}
+
+// addUses finds the Secrets that objects name.
+func (v *view) addUses() {
+	v.secretsOf = map[Ref][]Ref{}
+	add := func(user Ref, name, field string, isSent bool) {
+		if name != "" {
+			secret := secretRef(user.Namespace, name)
+			v.uses = append(v.uses, secretUse{secret, user, field, isSent, user.Kind != snapshot.OperatorCollection.Kind})
+			v.secretsOf[user] = append(v.secretsOf[user], secret)
+		}
+	}
+	for _, oc := range v.collections {
+		user := ref(snapshot.OperatorCollection, oc.Namespace, oc.Name)
+		add(user, oc.Spec.CredentialsSecret, "spec.credentialsSecret", true)
+		add(user, oc.Spec.SignatureSecret, "spec.signatureSecret", false)
+		if oc.Spec.Dependencies != nil {
+			add(user, oc.Spec.Dependencies.CredentialsSecret, "spec.dependencies.credentialsSecret", true)
+		}
+	}
+	for _, e := range v.endpoints {
+		add(ref(snapshot.ZosEndpoint, e.Namespace, e.Name), e.Spec.CredentialName, "spec.credentialName", true)
+	}
+	for _, config := range v.configs {
+		for _, mapping := range config.Spec.Mapping {
+			if mapping.ZosEndpoints == nil {
+				continue
+			}
+			for _, e := range *mapping.ZosEndpoints {
+				add(ref(snapshot.SubOperatorConfig, config.Namespace, config.Name), e.CredentialName, "spec.mapping", true)
+			}
+		}
+	}
+}
+
+func compareKeys(a, b installationKey) int {
+	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Name, b.Name))
+}
+
+// olmView has what OLM installs from the manager's catalog.
+type olmView struct {
+	subscriptions []*operatorsv1alpha1.Subscription
+	// ofPackage has the Subscriptions of a package in a namespace.
+	ofPackage map[types.NamespacedName][]*operatorsv1alpha1.Subscription
+	plans     map[types.NamespacedName]*operatorsv1alpha1.InstallPlan
+	versions  map[types.NamespacedName]*operatorsv1alpha1.ClusterServiceVersion
+	// groups has the names of the OperatorGroups of a namespace.
+	groups map[string][]string
+}
+
+func olmViewOf(s *snapshot.Snapshot) olmView {
+	v := olmView{
+		ofPackage: map[types.NamespacedName][]*operatorsv1alpha1.Subscription{}, groups: map[string][]string{},
+		plans:    byName(snapshot.Typed[operatorsv1alpha1.InstallPlan](s, snapshot.InstallPlan)),
+		versions: byName(snapshot.Typed[operatorsv1alpha1.ClusterServiceVersion](s, snapshot.ClusterServiceVersion)),
+	}
+	for _, subscription := range snapshot.Typed[operatorsv1alpha1.Subscription](s, snapshot.Subscription) {
+		if subscription.Spec == nil || subscription.Spec.CatalogSource != snapshot.CatalogName {
+			continue
+		}
+		key := types.NamespacedName{Namespace: subscription.Namespace, Name: subscription.Spec.Package}
+		v.subscriptions = append(v.subscriptions, subscription)
+		v.ofPackage[key] = append(v.ofPackage[key], subscription)
+	}
+	for _, group := range snapshot.Typed[operatorsv1.OperatorGroup](s, snapshot.OperatorGroup) {
+		v.groups[group.Namespace] = append(v.groups[group.Namespace], group.Name)
+	}
+	return v
+}
+
+func byName[T metav1.Object](objects []T) map[types.NamespacedName]T {
+	named := make(map[types.NamespacedName]T, len(objects))
+	for _, object := range objects {
+		named[types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}] = object
+	}
+	return named
 }

@@ -2,13 +2,77 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
+
+// Ref names an object.
+type Ref struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// String returns the form in which kubectl takes an object, and its namespace.
+func (r Ref) String() string {
+	text := strings.ToLower(r.Kind) + "/" + r.Name
+	if r.Namespace != "" {
+		text += " in " + r.Namespace
+	}
+	return text
+}
+
+func compareRefs(a, b Ref) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+func ref(kind schema.GroupKind, namespace, name string) Ref {
+	return Ref{Kind: kind.Kind, Namespace: namespace, Name: name}
+}
+
+// Finding is a cause: something that a user has to change, or that runs wait for.
+type Finding struct {
+	// Check that found it.
+	Check    string            `json:"check"`
+	Severity findings.Severity `json:"severity"`
+	Object   Ref               `json:"object"`
+	// Reason is that of the object's condition where it has one.
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// Next is the next step.
+	Next string `json:"next"`
+	// Affected is the number of objects that do not work because of it, and Affects names the first of them.
+	Affected int   `json:"affected"`
+	Affects  []Ref `json:"affects,omitempty"`
+}
+
+// Report is the result of all checks.
+type Report struct {
+	ServerVersion string    `json:"serverVersion"`
+	Managers      []Manager `json:"managers"`
+	// Objects is the number of objects that were looked at.
+	Objects  int       `json:"objects"`
+	Findings []Finding `json:"findings"`
+	// Failed is the number of requests that the API server did not answer as it should. What may not be read is none.
+	Failed int `json:"failed"`
+	// Unread has a sentence for all that could not be read: findings may be missing.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Manager is a manager of the cluster.
+type Manager struct {
+	Ref
+	Image string `json:"image"`
+	Ready int32  `json:"ready"`
+	Want  int32  `json:"want"`
+}
 
 const (
 	// maxLine is the number of bytes of a message in text. JSON has all.
