@@ -20,14 +20,14 @@ func (s State) BackProblems(b *Backup) []string {
 	if b.Restored {
 		return problems
 	}
-	owners := s.ownersOf()
+	owners := ownersOf(s)
 	for _, definition := range s.Definitions {
 		for _, o := range s.Objects[definition.Name] {
 			if o.GetDeletionTimestamp() != nil {
 				problems = append(problems, unfinished(o)...)
 			}
 			for _, of := range owners[definition.Name] {
-				if s.isRunning(o, Operator{Namespace: o.GetNamespace(), ID: of.id}) {
+				if isRunning(s, o, Operator{Namespace: o.GetNamespace(), ID: of.id}) {
 					problems = append(problems, cutOff(o, of.id))
 					break
 				}
@@ -148,7 +148,7 @@ func (s State) Made(b *Backup) []string {
 }
 
 // IsFinished reports whether a custom resource has no finalizer of the product.
-func (s State) IsFinished(o *unstructured.Unstructured) bool { return len(s.foreign(o)) == 0 }
+func (s State) IsFinished(o *unstructured.Unstructured) bool { return len(foreign(s, o)) == 0 }
 
 // Finished returns a custom resource without the product's finalizers.
 func (s State) Finished(o *unstructured.Unstructured) *unstructured.Unstructured {

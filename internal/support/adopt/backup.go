@@ -1,11 +1,16 @@
 package adopt
 
 import (
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
@@ -59,7 +64,7 @@ func NewBackup(s State, p Plan, cluster types.UID, now time.Time) *Backup {
 	}
 	for _, o := range p.Kept {
 		b.Kept = append(b.Kept, withoutSpec(o))
-		if schema := s.schemaOf(o); schema != nil {
+		if schema := schemaOf(s, o); schema != nil {
 			b.Specs[specKey(o)] = specOf(o, schema)
 		}
 	}
@@ -90,7 +95,7 @@ func withoutSpec(o *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // schemaOf returns the schema of an object of the product's own kinds as Collection Operator has it, or nil for other objects.
-func (s State) schemaOf(o *unstructured.Unstructured) *crd.Schema {
+func schemaOf(s State, o *unstructured.Unstructured) *crd.Schema {
 	at := slices.IndexFunc(s.Own, func(d *apiextensionsv1.CustomResourceDefinition) bool { return d.Spec.Names.Kind == o.GetKind() })
 	if at < 0 || o.GroupVersionKind().Group != Group {
 		return nil
@@ -139,4 +144,33 @@ func addMissing(objects, others []*unstructured.Unstructured) []*unstructured.Un
 
 func isSame(a, b *unstructured.Unstructured) bool {
 	return title(a) == title(b) && a.GetUID() == b.GetUID()
+}
+
+func specKey(o *unstructured.Unstructured) string { return title(o) + " " + string(o.GetUID()) }
+
+func specOf(o *unstructured.Unstructured, schema *crd.Schema) Spec {
+	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
+	spec := Spec{Fields: slices.Sorted(maps.Keys(fields)), Unknown: map[string]any{}}
+	_, unknown := pruned(fields, schema)
+	for name, value := range fields {
+		at := "spec." + name
+		if slices.ContainsFunc(unknown, func(path string) bool {
+			return path == at || strings.HasPrefix(path, at+".") || strings.HasPrefix(path, at+"[")
+		}) {
+			spec.Unknown[name] = value
+		}
+	}
+	return spec
+}
+
+// pruned returns a spec as the API server stores it with a schema, and the paths that it drops.
+func pruned(spec map[string]any, schema *crd.Schema) (map[string]any, []string) {
+	content := map[string]any{"spec": map[string]any{}}
+	if spec != nil {
+		content["spec"] = runtime.DeepCopyJSON(spec)
+	}
+	unknown := pruning.PruneWithOptions(content, schema.Structural, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	schema.Default(content)
+	stored, _ := content["spec"].(map[string]any)
+	return stored, unknown
 }

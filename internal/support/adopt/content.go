@@ -7,11 +7,17 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/collection-operator/collection-operator/api/v2beta1"
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
 // planContent checks that custom resources keep every field of their spec, and stay valid, when the manager replaces the schema that the
@@ -49,7 +55,7 @@ func (p *Plan) planContent(claim *Claim, resources []*unstructured.Unstructured)
 		return
 	}
 	for _, resource := range resources {
-		p.checkContent(merged, contributions, resource)
+		checkContent(p, merged, contributions, resource)
 	}
 }
 
@@ -69,9 +75,9 @@ func (c Collection) contribution(name string) (crd.Contribution, error) {
 
 // checkContent checks that a custom resource loses no field in any version that a CRD gets, nor in the one in which it is stored, and is
 // valid in one of those that it gets.
-func (p *Plan) checkContent(merged *apiextensionsv1.CustomResourceDefinition, contributions []crd.Contribution, resource *unstructured.Unstructured) {
+func checkContent(p *Plan, merged *apiextensionsv1.CustomResourceDefinition, contributions []crd.Contribution, resource *unstructured.Unstructured) {
 	if _, lost := misfitsIn(merged, StorageVersion(merged), resource); len(lost) > 0 {
-		p.loses(resource, StorageVersion(merged), lost)
+		loses(p, resource, StorageVersion(merged), lost)
 		return
 	}
 	var misfit []string
@@ -80,7 +86,7 @@ func (p *Plan) checkContent(merged *apiextensionsv1.CustomResourceDefinition, co
 		version := contributed.CRD.Spec.Versions[0].Name
 		problems, lost := misfitsIn(merged, version, resource)
 		if len(lost) > 0 {
-			p.loses(resource, version, lost)
+			loses(p, resource, version, lost)
 			return
 		}
 		isValid = isValid || len(problems) == 0
@@ -91,7 +97,74 @@ func (p *Plan) checkContent(merged *apiextensionsv1.CustomResourceDefinition, co
 	}
 }
 
-func (p *Plan) loses(resource *unstructured.Unstructured, version string, lost []string) {
+func loses(p *Plan, resource *unstructured.Unstructured, version string, lost []string) {
 	p.Problems = append(p.Problems, fmt.Sprintf("%s: version %s of its collection does not have %s: Collection Operator would drop what is not in operator-config. Save the value and remove it from the resource, or add it to the collection",
 		title(resource), version, strings.Join(lost, ", ")))
+}
+
+// maxProblem limits one problem in bytes: the API machinery repeats values in its messages.
+const maxProblem = 400
+
+// misfits returns why Collection Operator cannot work with an object of its own kinds, and the fields of the spec that it does not know.
+func misfits(definition *apiextensionsv1.CustomResourceDefinition, object *unstructured.Unstructured) (problems, unknown []string) {
+	return misfitsIn(definition, StorageVersion(definition), object)
+}
+
+// misfitsIn is misfits for a version of a CRD.
+func misfitsIn(definition *apiextensionsv1.CustomResourceDefinition, version string, object *unstructured.Unstructured) (problems, unknown []string) {
+	report := func(err error) {
+		problems = append(problems, fmt.Sprintf("%s does not fit: correct it first: %s", title(object), printable.Line(err.Error(), maxProblem)))
+	}
+	schema, err := crd.NewSchema(definition, version)
+	if err != nil {
+		return []string{err.Error()}, nil
+	}
+	content := withoutStatus(object)
+	unknown = pruning.PruneWithOptions(content, schema.Structural, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+	schema.Default(content)
+	for _, problem := range schema.Create(content) {
+		report(problem)
+	}
+	if len(problems) > 0 {
+		return problems, unknown
+	}
+	for _, problem := range schema.Rules(content) {
+		report(problem)
+	}
+	if into := typed(object.GetKind()); into != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, into); err != nil {
+			report(err)
+		}
+	}
+	return problems, unknown
+}
+
+// fitsStatus reports whether the manager can read the status of an object. Which types the product's fields have is not public in all cases.
+func fitsStatus(object *unstructured.Unstructured) bool {
+	into := typed(object.GetKind())
+	if into == nil || object.Object["status"] == nil {
+		return true
+	}
+	only := map[string]any{"status": object.Object["status"]}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(only, into) == nil
+}
+
+func typed(kind string) any {
+	switch kind {
+	case "OperatorCollection":
+		return &v2beta2.OperatorCollection{}
+	case "SubOperatorConfig":
+		return &v2beta2.SubOperatorConfig{}
+	case "ZosEndpoint":
+		return &v2beta2.ZosEndpoint{}
+	case "ZosCloudBroker":
+		return &v2beta1.ZosCloudBroker{}
+	}
+	return nil
+}
+
+func withoutStatus(object *unstructured.Unstructured) map[string]any {
+	content := object.DeepCopy().Object
+	delete(content, "status")
+	return content
 }

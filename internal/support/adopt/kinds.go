@@ -26,7 +26,7 @@ type owner struct {
 
 // planKinds plans the CRDs of collections, and their custom resources.
 func (p *Plan) planKinds(s State) {
-	owners := s.ownersOf()
+	owners := ownersOf(s)
 	for _, definition := range s.Definitions {
 		if definition.Spec.Group == Group {
 			continue
@@ -54,24 +54,9 @@ func (p *Plan) planKinds(s State) {
 	}
 }
 
-// planFormer refuses to continue an adoption with another backup: it would take what the first attempt has written for how the cluster was.
-func (p *Plan) planFormer(s State) {
-	var claimed []string
-	for _, claim := range p.Claims {
-		if claim.Live.Annotations[render.AnnotationClaimedBy] != "" {
-			claimed = append(claimed, claim.Live.Name)
-		}
-	}
-	if len(claimed) > 0 && !s.HasBackup {
-		names := strings.Join(claimed, " ")
-		p.Problems = append(p.Problems, fmt.Sprintf("an adoption was begun with another folder, and changed the CRDs %s: name that folder with --backup. "+
-			"Only if it does not exist any more, or its adoption was undone, and you do without a way back to the state before: kubectl annotate crd %s %s-", names, names, render.AnnotationClaimedBy))
-	}
-}
-
 // ownersOf returns the collections that have a CRD, by its name, the oldest first: SubOperatorConfigs name those of their collection in
 // status, and an administrator can label others.
-func (s State) ownersOf() map[string][]owner {
+func ownersOf(s State) map[string][]owner {
 	owners := map[string][]owner{}
 	for _, config := range s.Objects[configs] {
 		id := s.idOf(config)
@@ -137,7 +122,7 @@ func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of
 		if !slices.Contains(operators, operator) {
 			p.Notices = append(p.Notices, fmt.Sprintf("%s: no SubOperatorConfig maps its namespace: no operator runs its playbook, nor that of its deletion", title(object)))
 		}
-		if s.isRunning(object, operator) {
+		if isRunning(s, object, operator) {
 			p.Problems = append(p.Problems, cutOff(object, of))
 		}
 		p.Resources = append(p.Resources, Resource{Object: object, Runs: whyRuns(object)})
@@ -145,18 +130,18 @@ func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of
 		if changedSince(object) {
 			p.Notices = append(p.Notices, fmt.Sprintf("%s: its spec was changed after its last successful run. Its playbook does not run by itself: run it with kubectl collection rerun", title(object)))
 		}
-		if len(s.foreign(object)) == 0 {
+		if len(foreign(s, object)) == 0 {
 			continue
 		}
 		if object.GetDeletionTimestamp() != nil {
-			p.Problems = append(p.Problems, fmt.Sprintf("%s is being deleted, and waits for the product's finalizer %s: let the product finish it; if an adoption that was interrupted has removed its operator, go back with --back", title(object), strings.Join(s.foreign(object), ", ")))
+			p.Problems = append(p.Problems, fmt.Sprintf("%s is being deleted, and waits for the product's finalizer %s: let the product finish it; if an adoption that was interrupted has removed its operator, go back with --back", title(object), strings.Join(foreign(s, object), ", ")))
 			continue
 		}
 		want := object.DeepCopy()
 		kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), s.IsForeign)
-		what := fmt.Sprintf("finalizer %s is removed, since its collection has no deletion playbook", strings.Join(s.foreign(object), ", "))
-		if p.hasDeletion(of, object.GetKind()) {
-			what = fmt.Sprintf("finalizer %s becomes %s", strings.Join(s.foreign(object), ", "), render.Finalizer)
+		what := fmt.Sprintf("finalizer %s is removed, since its collection has no deletion playbook", strings.Join(foreign(s, object), ", "))
+		if hasDeletion(p, of, object.GetKind()) {
+			what = fmt.Sprintf("finalizer %s becomes %s", strings.Join(foreign(s, object), ", "), render.Finalizer)
 			if !slices.Contains(kept, render.Finalizer) {
 				kept = append(kept, render.Finalizer)
 			}
@@ -168,7 +153,7 @@ func (p *Plan) planResources(s State, resources []*unstructured.Unstructured, of
 
 // hasDeletion reports whether a kind of a collection has a deletion playbook in one of its archives. Without one, no operator would remove
 // the finalizer.
-func (p *Plan) hasDeletion(of model.ID, kind string) bool {
+func hasDeletion(p *Plan, of model.ID, kind string) bool {
 	return slices.ContainsFunc(p.Collections, func(c Collection) bool {
 		if c.ID != of || c.Archive == nil {
 			return false
@@ -179,7 +164,7 @@ func (p *Plan) hasDeletion(of model.ID, kind string) bool {
 }
 
 // isRunning reports whether a playbook runs for a custom resource: its status says so, and its operator is not stopped.
-func (s State) isRunning(object *unstructured.Unstructured, operator Operator) bool {
+func isRunning(s State, object *unstructured.Unstructured, operator Operator) bool {
 	status, _, _ := unstructured.NestedMap(object.Object, "status")
 	running := condition(status, runstatus.ConditionRunning)
 	if !isTrue(running) || running["reason"] != runstatus.ConditionRunning {

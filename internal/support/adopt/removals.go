@@ -24,7 +24,7 @@ var removalOrder = []string{
 // that answer no more. What only has such a name is not removed: the administrator says whose it is.
 func (p *Plan) planRemovals(s State) {
 	for _, operator := range s.Operators() {
-		parts, unclear := s.partsOf(operator)
+		parts, unclear := partsOf(s, operator)
 		p.Remove = append(p.Remove, parts...)
 		for _, o := range unclear {
 			p.Problems = append(p.Problems, whoseIsIt(o, operator))
@@ -36,7 +36,7 @@ func (p *Plan) planRemovals(s State) {
 		case !of:
 		case others:
 			p.Problems = append(p.Problems, fmt.Sprintf("%s calls the product for kinds of %s, and is for other kinds too: remove its rules for %s", title(webhook), Group, Group))
-		case s.callsProduct(webhook):
+		case callsProduct(s, webhook):
 			p.Remove = append(p.Remove, webhook)
 		default:
 			p.Problems = append(p.Problems, fmt.Sprintf("%s is called for kinds of %s, and not at a Service beside the product's manager: if it is the product's, kubectl delete %s %s; "+
@@ -77,7 +77,7 @@ func (p *Plan) planOwners(s State) {
 	for _, o := range p.Kept {
 		for _, owner := range o.GetOwnerReferences() {
 			isRemoved := func(removed *unstructured.Unstructured) bool { return removed.GetUID() == owner.UID }
-			if slices.ContainsFunc(p.Remove, isRemoved) || slices.ContainsFunc(s.leftovers(), isRemoved) {
+			if slices.ContainsFunc(p.Remove, isRemoved) || slices.ContainsFunc(leftovers(s), isRemoved) {
 				p.Problems = append(p.Problems, fmt.Sprintf("%s is owned by %s %s, which does not stay: it would be deleted with it. Remove the reference from metadata.ownerReferences: kubectl edit %s.%s %s -n %s",
 					title(o), owner.Kind, owner.Name, strings.ToLower(o.GetKind()), o.GroupVersionKind().Group, o.GetName(), o.GetNamespace()))
 			}
@@ -98,8 +98,8 @@ func inRemovalOrder(a, b *unstructured.Unstructured) int {
 
 // partsOf are the objects of an operator of the product, and those of which only the name says so. What the Operator Lifecycle Manager made
 // of its ClusterServiceVersion goes with that; its workloads are among the parts, since their pods must end.
-func (s State) partsOf(operator Operator) (parts, unclear []*unstructured.Unstructured) {
-	found := s.evidenceOf(operator)
+func partsOf(s State, operator Operator) (parts, unclear []*unstructured.Unstructured) {
+	found := evidenceOf(s, operator)
 	objects := slices.Concat(s.Packages, s.Workloads, s.Accounts)
 	slices.SortStableFunc(objects, inRemovalOrder) // A Subscription is known by its ClusterServiceVersion, an account by its workload.
 	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return isSubscription(a) - isSubscription(b) })
@@ -147,7 +147,7 @@ type evidence struct {
 }
 
 // evidenceOf is what the OperatorCollections and SubOperatorConfigs say of an operator.
-func (s State) evidenceOf(operator Operator) evidence {
+func evidenceOf(s State, operator Operator) evidence {
 	found := evidence{owners: map[types.UID]bool{}, versions: map[string]bool{}, installed: map[string]bool{}, accounts: map[string]bool{}}
 	for _, oc := range s.Objects[collections] {
 		if id, _ := identify(oc); id == operator.ID {
@@ -201,17 +201,6 @@ func (e evidence) add(o *unstructured.Unstructured) {
 	}
 }
 
-// versionsOf are the ClusterServiceVersions that a Subscription names.
-func versionsOf(subscription *unstructured.Unstructured) []string {
-	var names []string
-	for _, path := range [][]string{{"status", "installedCSV"}, {"status", "currentCSV"}, {"spec", "startingCSV"}} {
-		if name, _, _ := unstructured.NestedString(subscription.Object, path...); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 func partOf(o *unstructured.Unstructured, operator string) bool {
 	switch o.GetKind() {
 	case "ClusterServiceVersion":
@@ -224,12 +213,14 @@ func partOf(o *unstructured.Unstructured, operator string) bool {
 }
 
 // callsProduct reports whether all webhooks of a configuration are Services in the namespaces of the product's managers.
-func (s State) callsProduct(configuration *unstructured.Unstructured) bool {
+func callsProduct(s State, configuration *unstructured.Unstructured) bool {
 	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
 	return !slices.ContainsFunc(webhooks, func(webhook any) bool {
 		fields, _ := webhook.(map[string]any)
 		namespace, _, _ := unstructured.NestedString(fields, "clientConfig", "service", "namespace")
-		return !slices.ContainsFunc(s.Workloads, func(w *unstructured.Unstructured) bool { return w.GetNamespace() == namespace && s.isProductManager(w) })
+		return !slices.ContainsFunc(s.Workloads, func(w *unstructured.Unstructured) bool {
+			return w.GetNamespace() == namespace && isProductManager(s, w)
+		})
 	})
 }
 
@@ -272,7 +263,7 @@ func (p *Plan) noteCredentials(s State) {
 
 // leftovers are the manager of the product and its packages, in the order in which they are to be removed. What only has a label of the
 // product, as tenants may set it, is not among them.
-func (s State) leftovers() []*unstructured.Unstructured {
+func leftovers(s State) []*unstructured.Unstructured {
 	var left []*unstructured.Unstructured
 	for _, o := range s.Packages {
 		if isProduct(o.GetName()) && o.GetKind() == "ClusterServiceVersion" || slices.ContainsFunc(versionsOf(o), isProduct) {
@@ -293,7 +284,7 @@ func (s State) leftovers() []*unstructured.Unstructured {
 // Leftovers are the commands that remove what the product leaves in a cluster, and which no one but an administrator can judge.
 func Leftovers(s State) []string {
 	var commands []string
-	for _, o := range s.leftovers() {
+	for _, o := range leftovers(s) {
 		resource := strings.ToLower(o.GetKind())
 		if resource == "subscription" { // Other products have a kind of that name.
 			resource = "subscriptions.operators.coreos.com"
@@ -302,6 +293,3 @@ func Leftovers(s State) []string {
 	}
 	return commands
 }
-
-// isProduct reports whether a ClusterServiceVersion is that of the product itself, as IBM's editor extension knows it.
-func isProduct(csv string) bool { return strings.HasPrefix(csv, "ibm-zoscb.v") }

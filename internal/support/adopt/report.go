@@ -8,8 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
@@ -77,16 +75,6 @@ func (w *writer) collections(p Plan) {
 	}
 }
 
-// withoutQuery returns a URL without what may be a secret in it.
-func withoutQuery(url string) string {
-	url, _, _ = strings.Cut(url, "?")
-	if scheme, rest, ok := strings.Cut(url, "://"); ok {
-		host, path, _ := strings.Cut(rest, "/")
-		return scheme + "://" + host[strings.LastIndex(host, "@")+1:] + "/" + path
-	}
-	return url
-}
-
 func (w *writer) resources(p Plan) {
 	var run, stay []string
 	for _, r := range p.Resources {
@@ -100,14 +88,6 @@ func (w *writer) resources(p Plan) {
 	w.list(fmt.Sprintf("Resources whose playbook does not run (%d):", len(stay)), stay)
 	slices.Sort(run)
 	w.list(fmt.Sprintf("Resources whose playbook runs once their operator starts (%d):", len(run)), run)
-}
-
-func titles(objects []*unstructured.Unstructured) []string {
-	var names []string
-	for _, o := range objects {
-		names = append(names, title(o))
-	}
-	return names
 }
 
 // Next are the commands that follow adoption, in their order.

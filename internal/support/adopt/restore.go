@@ -9,15 +9,11 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
@@ -39,9 +35,9 @@ func (s State) Restored(b *Backup, saved, live *unstructured.Unstructured) (*uns
 	want.SetAnnotations(undone(saved.GetAnnotations(), live.GetAnnotations()))
 	want.SetOwnerReferences(withoutAdded(saved.GetOwnerReferences(), live.GetOwnerReferences()))
 	if live.GetDeletionTimestamp() == nil {
-		want.SetFinalizers(s.finalizersBefore(saved.GetFinalizers(), live.GetFinalizers()))
+		want.SetFinalizers(finalizersBefore(s, saved.GetFinalizers(), live.GetFinalizers()))
 	}
-	s.restoreSpec(want, b.Specs[specKey(saved)])
+	restoreSpec(s, want, b.Specs[specKey(saved)])
 	if hasOurStatus(saved, live) {
 		delete(want.Object, "status")
 		if status, ok := saved.DeepCopy().Object["status"]; ok {
@@ -92,7 +88,7 @@ func withoutAdded(before, now []metav1.OwnerReference) []metav1.OwnerReference {
 }
 
 // finalizersBefore returns those of both products as before, and those of others as now.
-func (s State) finalizersBefore(before, now []string) []string {
+func finalizersBefore(s State, before, now []string) []string {
 	ofProducts := func(name string) bool {
 		return s.IsForeign(name) || name == render.Finalizer || name == ownFinalizers[0]
 	}
@@ -160,39 +156,10 @@ func (s State) BeforeReturn(b *Backup) []*unstructured.Unstructured {
 	return now
 }
 
-func specKey(o *unstructured.Unstructured) string { return title(o) + " " + string(o.GetUID()) }
-
-func specOf(o *unstructured.Unstructured, schema *crd.Schema) Spec {
-	fields, _, _ := unstructured.NestedMap(o.Object, "spec")
-	spec := Spec{Fields: slices.Sorted(maps.Keys(fields)), Unknown: map[string]any{}}
-	_, unknown := pruned(fields, schema)
-	for name, value := range fields {
-		at := "spec." + name
-		if slices.ContainsFunc(unknown, func(path string) bool {
-			return path == at || strings.HasPrefix(path, at+".") || strings.HasPrefix(path, at+"[")
-		}) {
-			spec.Unknown[name] = value
-		}
-	}
-	return spec
-}
-
-// pruned returns a spec as the API server stores it with a schema, and the paths that it drops.
-func pruned(spec map[string]any, schema *crd.Schema) (map[string]any, []string) {
-	content := map[string]any{"spec": map[string]any{}}
-	if spec != nil {
-		content["spec"] = runtime.DeepCopyJSON(spec)
-	}
-	unknown := pruning.PruneWithOptions(content, schema.Structural, true, structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	schema.Default(content)
-	stored, _ := content["spec"].(map[string]any)
-	return stored, unknown
-}
-
 // restoreSpec removes the fields of a spec that were not there before and have the default of Collection Operator's CRD, which the API
 // server has stored, and restores those of which it has dropped something, unless they were changed since then.
-func (s State) restoreSpec(o *unstructured.Unstructured, before Spec) {
-	schema := s.schemaOf(o)
+func restoreSpec(s State, o *unstructured.Unstructured, before Spec) {
+	schema := schemaOf(s, o)
 	spec, _, err := unstructured.NestedMap(o.Object, "spec")
 	if schema == nil || err != nil || spec == nil {
 		return
@@ -289,13 +256,6 @@ func (b *Backup) isMadeByOLM(saved *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(saved.GetOwnerReferences(), func(owner metav1.OwnerReference) bool {
 		version := b.removed(owner.UID)
 		return version != nil && version.GetKind() == "ClusterServiceVersion" && isSubscribed(version, b.Removed)
-	})
-}
-
-// isSubscribed reports whether a ClusterServiceVersion is that of a Subscription among objects.
-func isSubscribed(version *unstructured.Unstructured, objects []*unstructured.Unstructured) bool {
-	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "Subscription" && o.GetNamespace() == version.GetNamespace() && slices.Contains(versionsOf(o), version.GetName())
 	})
 }
 

@@ -29,7 +29,7 @@ const labelOLMOwner = "olm.owner"
 
 // ActiveProduct returns a problem for all of the product that is active beside Collection Operator, or becomes so by itself.
 func (s State) ActiveProduct() []string {
-	return append(s.ProductManagers(), s.automaticUpgrades()...)
+	return append(s.ProductManagers(), automaticUpgrades(s)...)
 }
 
 // ProductManagers returns a problem for each workload of the product that runs, or whose pods have not ended, and would fight over every
@@ -37,10 +37,10 @@ func (s State) ActiveProduct() []string {
 func (s State) ProductManagers() []string {
 	var problems []string
 	for _, w := range s.Workloads {
-		if !s.isProductManager(w) {
+		if !isProductManager(s, w) {
 			continue
 		}
-		for _, problem := range s.active(w) {
+		for _, problem := range active(s, w) {
 			if !isNamedAsProduct(w) {
 				problem += " (it counts as the product's manager by the label component=manager of its pods)"
 			}
@@ -55,19 +55,19 @@ func (s State) OwnManagers() []string {
 	var problems []string
 	for _, w := range s.Workloads {
 		if isOwnManager(w) {
-			problems = append(problems, s.active(w)...)
+			problems = append(problems, active(s, w)...)
 		}
 	}
 	return problems
 }
 
 // active returns why a manager is active: it runs, or its pods have not ended.
-func (s State) active(w *unstructured.Unstructured) []string {
+func active(s State, w *unstructured.Unstructured) []string {
 	if replicas(w) != 0 {
-		return []string{fmt.Sprintf("%s runs and manages the same objects: stop it, and run this again: %s", title(w), s.stop(w))}
+		return []string{fmt.Sprintf("%s runs and manages the same objects: stop it, and run this again: %s", title(w), stop(s, w))}
 	}
 	var problems []string
-	for _, pod := range s.podsOf(w) {
+	for _, pod := range podsOf(s, w) {
 		problems = append(problems, fmt.Sprintf("%s of %s has not ended: wait for it, and run this again: kubectl wait --for=delete pod/%s -n %s --timeout=5m",
 			title(pod), title(w), pod.GetName(), pod.GetNamespace()))
 	}
@@ -78,7 +78,7 @@ func (s State) active(w *unstructured.Unstructured) []string {
 const maxGeneratedName = 58
 
 // podsOf are the pods of a workload that have not ended.
-func (s State) podsOf(w *unstructured.Unstructured) []*unstructured.Unstructured {
+func podsOf(s State, w *unstructured.Unstructured) []*unstructured.Unstructured {
 	selector, _, _ := unstructured.NestedStringMap(w.Object, "spec", "selector", "matchLabels")
 	name := w.GetName() + "-"
 	name = name[:min(len(name), maxGeneratedName)]
@@ -97,12 +97,12 @@ func (s State) podsOf(w *unstructured.Unstructured) []*unstructured.Unstructured
 
 // Managers are the workloads of managers of both products.
 func (s State) Managers() []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(s.Workloads), func(w *unstructured.Unstructured) bool { return !isOwnManager(w) && !s.isProductManager(w) })
+	return slices.DeleteFunc(slices.Clone(s.Workloads), func(w *unstructured.Unstructured) bool { return !isOwnManager(w) && !isProductManager(s, w) })
 }
 
 // automaticUpgrades returns a problem for each Subscription of the product that starts it again by itself: an upgrade makes a new
 // ClusterServiceVersion, and with it a Deployment that runs.
-func (s State) automaticUpgrades() []string {
+func automaticUpgrades(s State) []string {
 	var problems []string
 	for _, o := range s.Packages {
 		approval, _, _ := unstructured.NestedString(o.Object, "spec", "installPlanApproval")
@@ -115,12 +115,12 @@ func (s State) automaticUpgrades() []string {
 }
 
 // isProductManager reports whether a workload is the manager of the product, or what makes it.
-func (s State) isProductManager(w *unstructured.Unstructured) bool {
+func isProductManager(s State, w *unstructured.Unstructured) bool {
 	labels := podLabels(w)
 	if isOwnManager(w) {
 		return false
 	}
-	return isNamedAsProduct(w) || labels[labelComponent] == componentManager && slices.Contains(s.homes(), w.GetNamespace())
+	return isNamedAsProduct(w) || labels[labelComponent] == componentManager && slices.Contains(homes(s), w.GetNamespace())
 }
 
 // isNamedAsProduct reports whether a workload has the name of the product's operator, or of one of its managers.
@@ -134,7 +134,7 @@ func isOwnManager(w *unstructured.Unstructured) bool {
 }
 
 // homes are the namespaces that have settings of the product or collections.
-func (s State) homes() []string {
+func homes(s State) []string {
 	var names []string
 	for _, of := range []string{brokers, collections} {
 		for _, o := range s.Objects[of] {
@@ -145,7 +145,7 @@ func (s State) homes() []string {
 }
 
 // stop returns the command that stops a workload. The Operator Lifecycle Manager writes Deployments from their ClusterServiceVersion.
-func (s State) stop(w *unstructured.Unstructured) string {
+func stop(s State, w *unstructured.Unstructured) string {
 	owner := w.GetLabels()[labelOLMOwner]
 	for _, csv := range s.Packages {
 		if csv.GetKind() != "ClusterServiceVersion" || csv.GetNamespace() != w.GetNamespace() || csv.GetName() != owner {
@@ -177,7 +177,7 @@ func podLabels(w *unstructured.Unstructured) map[string]string {
 }
 
 // archiveSource says from where an archive can be copied while the product runs.
-func (s State) archiveSource(oc *unstructured.Unstructured) string {
+func archiveSource(s State, oc *unstructured.Unstructured) string {
 	path, _, _ := unstructured.NestedString(oc.Object, "status", "config", "collectionPath")
 	if path == "" {
 		path = "/opt/collections/suboperator/<name>/<version>/<file>.tar.gz"
@@ -187,4 +187,25 @@ func (s State) archiveSource(oc *unstructured.Unstructured) string {
 		from, to = shellWord(from), shellWord(to)
 	}
 	return fmt.Sprintf("kubectl cp %s/<pod with the label component=manager>:%s %s", oc.GetNamespace(), from, to)
+}
+
+// versionsOf are the ClusterServiceVersions that a Subscription names.
+func versionsOf(subscription *unstructured.Unstructured) []string {
+	var names []string
+	for _, path := range [][]string{{"status", "installedCSV"}, {"status", "currentCSV"}, {"spec", "startingCSV"}} {
+		if name, _, _ := unstructured.NestedString(subscription.Object, path...); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isProduct reports whether a ClusterServiceVersion is that of the product itself, as IBM's editor extension knows it.
+func isProduct(csv string) bool { return strings.HasPrefix(csv, "ibm-zoscb.v") }
+
+// isSubscribed reports whether a ClusterServiceVersion is that of a Subscription among objects.
+func isSubscribed(version *unstructured.Unstructured, objects []*unstructured.Unstructured) bool {
+	return slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "Subscription" && o.GetNamespace() == version.GetNamespace() && slices.Contains(versionsOf(o), version.GetName())
+	})
 }

@@ -7,13 +7,13 @@ package adopt
 
 import (
 	"cmp"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -189,24 +189,6 @@ func (s State) allows(namespace, from string) bool {
 	return false
 }
 
-// planConsents asks for the consent of namespaces that lose the operator of the product and would get none instead.
-func (p *Plan) planConsents(s State) {
-	for _, config := range s.Objects[configs] {
-		for _, namespace := range Mapped(config) {
-			annotations, exists := s.Namespaces[namespace]
-			switch {
-			case s.allows(namespace, config.GetNamespace()):
-			case !exists:
-				p.Notices = append(p.Notices, fmt.Sprintf("%s maps namespace %s, which does not exist", title(config), namespace))
-			default:
-				allowed := shellWord(strings.TrimPrefix(annotations[annotationAllow]+","+config.GetNamespace(), ","))
-				p.Problems = append(p.Problems, fmt.Sprintf("%s maps namespace %s, which does not allow it: Collection Operator would install no operator there. Ask an owner of the namespace for: "+
-					"kubectl annotate --overwrite namespace %s %s=%s", title(config), namespace, namespace, annotationAllow, allowed))
-			}
-		}
-	}
-}
-
 // idOf returns the collection that a SubOperatorConfig is about.
 func (s State) idOf(config *unstructured.Unstructured) model.ID {
 	name, _, _ := unstructured.NestedString(config.Object, "spec", "operatorCollection")
@@ -240,6 +222,23 @@ func identify(oc *unstructured.Unstructured) (id model.ID, version string) {
 	return id, version
 }
 
+// IsForeign reports whether a finalizer is the other product's.
+func (s State) IsForeign(finalizer string) bool {
+	if slices.Contains(s.Finalizers, finalizer) {
+		return true
+	}
+	domain, _, _ := strings.Cut(finalizer, "/")
+	return finalizer != render.Finalizer && !slices.Contains(ownFinalizers, finalizer) && (domain == Group || strings.HasSuffix(domain, "."+Group))
+}
+
+// foreign are the finalizers of an object that are the other product's.
+func foreign(s State, o *unstructured.Unstructured) []string {
+	return slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(name string) bool { return !s.IsForeign(name) })
+}
+
+// ownFinalizers are those of Collection Operator on OperatorCollections, SubOperatorConfigs and ZosEndpoints.
+var ownFinalizers = []string{"zoscb.ibm.com/finalizer", metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents}
+
 // plainWord is text that a shell takes as it is.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=@,+-]+$`)
 
@@ -251,10 +250,28 @@ func shellWord(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
+// withoutQuery returns a URL without what may be a secret in it.
+func withoutQuery(url string) string {
+	url, _, _ = strings.Cut(url, "?")
+	if scheme, rest, ok := strings.Cut(url, "://"); ok {
+		host, path, _ := strings.Cut(rest, "/")
+		return scheme + "://" + host[strings.LastIndex(host, "@")+1:] + "/" + path
+	}
+	return url
+}
+
 // title names an object in reports: kind namespace/name.
 func title(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
 		return o.GetKind() + " " + o.GetName()
 	}
 	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
+}
+
+func titles(objects []*unstructured.Unstructured) []string {
+	var names []string
+	for _, o := range objects {
+		names = append(names, title(o))
+	}
+	return names
 }
