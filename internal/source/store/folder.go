@@ -80,10 +80,9 @@ func NewUploadFolder(dir string, maxBytes int64) (*UploadFolder, error) {
 		return nil, fmt.Errorf("open upload folder: %w", err)
 	}
 	u := &UploadFolder{dir: dir, maxBytes: maxBytes, folders: map[uploadKey]*uploadState{}}
-	now := time.Now()
 	found, unread := u.look(func(string) {})
 	for key, identity := range found {
-		u.folders[key] = present(key, identity, now)
+		u.folders[key] = present(key, identity)
 	}
 	u.unread = unread
 	return u, nil
@@ -134,7 +133,7 @@ func (u *UploadFolder) update(watch func(dir string), now time.Time) (incomplete
 		state := u.folders[key]
 		switch {
 		case state == nil && u.isIn(unreadBefore, key), state != nil && identity.remainsAfter(state.identity):
-			state = present(key, identity, now)
+			state = present(key, identity)
 			report = append(report, key)
 		case state == nil || state.identity != identity:
 			state = arriving(state, key, identity, now)
@@ -161,7 +160,7 @@ func (f fileIdentity) remainsAfter(newest fileIdentity) bool {
 }
 
 // present is the state of a file that nobody is seen writing.
-func present(key uploadKey, identity fileIdentity, now time.Time) *uploadState {
+func present(key uploadKey, identity fileIdentity) *uploadState {
 	return &uploadState{Upload: Upload{Name: key.name, Version: key.version, Path: identity.path}, identity: identity}
 }
 
