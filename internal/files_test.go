@@ -26,7 +26,6 @@ var large = []string{"internal/collection/render", "internal/collection/model"}
 
 // tooLarge are packages, files and types above a limit that are yet to be divided.
 var tooLarge = []string{
-	"internal/controller/suboperatorconfig.Reconciler",
 	"internal/controller/zosendpoint.Reconciler",
 }
 
@@ -36,7 +35,6 @@ var tangled = []string{
 	"internal/controller/crdplan",
 	"internal/controller/customresourcedefinition",
 	"internal/controller/metrics",
-	"internal/controller/suboperatorconfig",
 	"internal/controller/subscription",
 	"internal/controller/zosendpoint",
 }

@@ -15,48 +15,46 @@ var ofReconcilers = []mutation{
 		"_ = waits",
 	},
 	{
-		"a SubOperatorConfig stays ready when its upgrade begins", "suboperatorconfig.(*Reconciler).beginUpgrade",
+		"a SubOperatorConfig stays ready when its upgrade begins", "suboperatorconfig.(*collections).beginUpgrade",
 		`	if !begins ||`,
 		`	if begins ||`,
 	},
 	{
-		"an operator stays in a namespace that is not mapped any more", "suboperatorconfig.(*Reconciler).uninstallUnmapped",
+		"an operator stays in a namespace that is not mapped any more", "suboperatorconfig.(*remover).uninstallUnmapped",
 		"if !terminating {",
 		"if terminating {",
 	},
 	{
 		"a conflict of two SubOperatorConfigs is not told", "suboperatorconfig.(*Reconciler).withoutConflicts",
-		"s.mappings, s.problems = free, append(s.problems, conflicts...)",
+		"o.mappings, o.problems = free, append(o.problems, conflicts...)",
 		`_ = free
-	s.problems = append(s.problems, conflicts...)`,
+	o.problems = append(o.problems, conflicts...)`,
 	},
 	{
-		"a SubOperatorConfig does not wait for its collection", "suboperatorconfig.(*Reconciler).Reconcile",
-		`			r.awaitCollection,
-`,
-		"",
+		"a SubOperatorConfig does not wait for its collection", "suboperatorconfig.(*Reconciler).finalize",
+		"remover.awaitCollection(ctx, soc, o.mappings)",
+		"remover.keep(ctx, soc, nil)",
 	},
 	{
-		"a SubOperatorConfig goes before its operator", "suboperatorconfig.(*Reconciler).uninstallEverywhere",
-		"return status.Join(errs...)",
+		"a SubOperatorConfig goes before its operator", "suboperatorconfig.uninstallEverywhere",
+		"return results, status.Join(errs...)",
 		`_ = status.Join(errs...)
-	return nil`,
+	return results, nil`,
 	},
 	{
-		"a namespace is upgraded before its turn", "suboperatorconfig.(*Reconciler).awaitTurn",
-		"case upgrade == nil || upgrade.Digest != s.oc.Status.Artifact.Digest:",
-		`case upgrade == nil || upgrade.Digest != s.oc.Status.Artifact.Digest:
+		"a namespace is upgraded before its turn", "suboperatorconfig.awaitTurn",
+		"case upgrade == nil || upgrade.Digest != oc.Status.Artifact.Digest:",
+		`case upgrade == nil || upgrade.Digest != oc.Status.Artifact.Digest:
 		return nil
 	case false:`,
 	},
 	{
-		"an upgrade begins without a record", "suboperatorconfig.(*Reconciler).Reconcile",
-		`		r.beginUpgrade,
-`,
-		"",
+		"an upgrade begins without a record", "suboperatorconfig.(*Reconciler).reconcile",
+		"err := collections.beginUpgrade(ctx, soc, o.imported, o.mappings, o.holds); err != nil",
+		"err != nil",
 	},
 	{
-		"an operator is removed from a namespace that is not selected any more", "suboperatorconfig.(*Reconciler).uninstall",
+		"an operator is removed from a namespace that is not selected any more", "suboperatorconfig.(*remover).uninstall",
 		`namespace != "" && err != nil`,
 		"false && err != nil",
 	},

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -20,39 +21,47 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
-// releaseDefault gives a default SubOperatorConfig to those who have applied their own content over it: it is no default any more. Server-side
+// defaultReleaser hands a default SubOperatorConfig over to those who have applied their own content over it.
+type defaultReleaser struct {
+	client client.Client
+	// reader reads live objects.
+	reader   client.Reader
+	recorder events.EventRecorder
+}
+
+// release gives a default SubOperatorConfig to those who have applied their own content over it: it is no default any more. Server-side
 // apply merges lists. So the namespace of the default, if nobody else wants it, is removed here: they never see it, and could not remove
 // it. It stays if its operator is in use: who applies a manifest that does not name the namespace need not know of it.
-func (r *Reconciler) releaseDefault(ctx context.Context, s *configScope) error {
-	by := imports.TakenOverBy(s.soc)
+func (r *defaultReleaser) release(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
+	by := imports.TakenOverBy(soc)
 	if by == "" {
 		return nil
 	}
 	changes := map[string]any{"metadata": map[string]any{
-		"resourceVersion": s.soc.ResourceVersion, "annotations": map[string]any{v2beta2.AnnotationDefault: nil},
+		"resourceVersion": soc.ResourceVersion, "annotations": map[string]any{v2beta2.AnnotationDefault: nil},
 	}}
 	note := fmt.Sprintf("%s has applied a manifest over this default of the manager, which leaves it alone from now on", by)
-	if mapping, changed := withoutDefault(s.soc); changed {
-		isUsed, err := r.isUsed(ctx, s.soc, s.soc.Namespace)
+	if mapping, changed := withoutDefault(soc); changed {
+		isUsed, err := r.isUsed(ctx, soc, soc.Namespace)
 		if err != nil {
-			return fmt.Errorf("finding out whether the operator in namespace %q is used: %w", s.soc.Namespace, err)
+			return fmt.Errorf("finding out whether the operator in namespace %q is used: %w", soc.Namespace, err)
 		}
 		if isUsed {
 			note += fmt.Sprintf("; namespace %q stays in spec.mapping, because its operator is in use: "+
-				"if it is to be removed, remove the entry with kubectl edit", s.soc.Namespace)
+				"if it is to be removed, remove the entry with kubectl edit", soc.Namespace)
 		} else {
 			changes["spec"] = map[string]any{"mapping": mapping}
-			note += fmt.Sprintf("; namespace %q, which the manifest does not map, was removed from spec.mapping", s.soc.Namespace)
+			note += fmt.Sprintf("; namespace %q, which the manifest does not map, was removed from spec.mapping", soc.Namespace)
 		}
 	}
 	content, err := json.Marshal(changes)
 	if err != nil {
 		return err
 	}
-	if err := r.Client.Patch(ctx, s.soc, client.RawPatch(types.MergePatchType, content), client.FieldOwner(apply.FieldOwner)); err != nil {
+	if err := r.client.Patch(ctx, soc, client.RawPatch(types.MergePatchType, content), client.FieldOwner(apply.FieldOwner)); err != nil {
 		return fmt.Errorf("handing the default SubOperatorConfig over to %s: %w", by, err)
 	}
-	r.Recorder.Eventf(s.soc, nil, corev1.EventTypeNormal, v2beta2.ReasonHandedOver, "HandOver", "%s", printable.Line(note, status.MaxEventBytes))
+	r.recorder.Eventf(soc, nil, corev1.EventTypeNormal, v2beta2.ReasonHandedOver, "HandOver", "%s", printable.Line(note, status.MaxEventBytes))
 	return nil
 }
 
@@ -72,7 +81,7 @@ func withoutDefault(soc *v2beta2.SubOperatorConfig) ([]v2beta2.NamespaceMapping,
 }
 
 // isUsed reports whether the operator in a namespace may run, or has custom resources.
-func (r *Reconciler) isUsed(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) (bool, error) {
+func (r *defaultReleaser) isUsed(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) (bool, error) {
 	if mayRun(install.Recorded(soc, namespace)) {
 		return true, nil
 	}
@@ -80,7 +89,7 @@ func (r *Reconciler) isUsed(ctx context.Context, soc *v2beta2.SubOperatorConfig,
 	if id == (model.ID{}) {
 		return false, nil // Nothing was ever installed.
 	}
-	items, err := (&instances.Finder{Reader: r.Reader}).List(ctx, id, namespace)
+	items, err := (&instances.Finder{Reader: r.reader}).List(ctx, id, namespace)
 	return len(items) > 0, err
 }
 

@@ -3,36 +3,36 @@ package suboperatorconfig
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"strings"
 	"time"
 
-	"github.com/opencontainers/go-digest"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
-	"github.com/collection-operator/collection-operator/internal/install/instances"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
-	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
@@ -72,83 +72,223 @@ type Reconciler struct {
 	waits  *waits
 }
 
-// configScope is shared by the steps of one reconciliation.
-type configScope struct {
-	soc *v2beta2.SubOperatorConfig
-	// oc is the OperatorCollection that soc names.
-	oc *v2beta2.OperatorCollection
-	// served is the UID of the OperatorCollection if it is imported, also if it is suspended.
-	served types.UID
-	// suspended is true if oc is suspended: operators are only uninstalled.
-	suspended bool
-	// collection is loaded from oc's archive.
-	collection *model.Collection
-	// mappings of the spec that may be installed.
-	mappings []v2beta2.NamespaceMapping
-	// holds are the reasons why namespaces keep the version that they have.
-	holds map[string]error
-	// results of the installations, including those that are being removed.
-	results []install.Result
-	// problems of single namespaces or endpoints, which do not affect the others.
-	problems []error
-	// owned is why objects still have owner references of an earlier version. It is one of problems.
-	owned error
-	// foreseen has the conditions from before a status was written that foresees the results, if it was, and former the version and digest.
-	foreseen *[]metav1.Condition
-	former   struct{ version, digest string }
-}
-
 // Reconcile implements [reconcile.Reconciler].
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	s := &configScope{soc: &v2beta2.SubOperatorConfig{}}
-	if err := r.seen.get(ctx, "", req.NamespacedName, s.soc); err != nil {
+	soc, o := &v2beta2.SubOperatorConfig{}, &outcome{}
+	if err := r.seen.get(ctx, "", req.NamespacedName, soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if s.soc.DeletionTimestamp == nil && !r.Authorities.Known() {
-		return ctrl.Result{RequeueAfter: time.Second}, nil
-	}
-	steps := []func(context.Context, *configScope) error{
-		r.checkNamespace,
-		r.ensureFinalizer,
-		r.releaseDefault,
-		r.resolveNamespaces,
-		r.removeOwners,
-		r.uninstallUnmapped,
-		r.updateAuthorities,
-		r.findCollection,
-		r.loadCollection,
-		r.uninstallReplaced,
-		r.awaitCRDs,
-		r.resolveConflicts,
-		r.decideHolds,
-		r.beginUpgrade,
-		r.install,
-	}
-	if s.soc.DeletionTimestamp != nil {
-		if !controllerutil.ContainsFinalizer(s.soc, v2beta2.Finalizer) {
-			return ctrl.Result{}, nil
-		}
-		steps = []func(context.Context, *configScope) error{
-			r.resolveNamespaces,
-			r.removeOwners,
-			r.uninstallUnmapped,
-			r.updateAuthorities, // The operator may have to start again to run deletion playbooks.
-			r.awaitCollection,
-			r.uninstallAll,
-			r.removeFinalizer,
-		}
-	}
 	var err error
-	for _, step := range steps {
-		if err = step(ctx, s); err != nil || s.suspended {
-			break
-		}
+	switch {
+	case soc.DeletionTimestamp == nil && !r.Authorities.Known():
+		return ctrl.Result{RequeueAfter: time.Second}, nil
+	case soc.DeletionTimestamp == nil:
+		err = r.reconcile(ctx, soc, o)
+	case controllerutil.ContainsFinalizer(soc, v2beta2.Finalizer):
+		err = r.finalize(ctx, soc, o)
+	default:
+		return ctrl.Result{}, nil
 	}
-	result, err := r.writeStatus(ctx, s, err)
-	r.seen.remember("", s.soc)
+	reporter := &reporter{client: r.Client, reader: r.Reader, recorder: r.Recorder, waits: r.waits}
+	result, err := reporter.write(ctx, soc, o, err)
+	r.seen.remember("", soc)
 	return result, err
 }
 
+// reconcile installs the operator in the mapped namespaces, and removes it from others.
+func (r *Reconciler) reconcile(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	if err := r.Namespaces.Check(soc.Namespace); err != nil {
+		return err
+	}
+	if err := apply.AddFinalizer(ctx, r.Client, soc); err != nil {
+		return err
+	}
+	if err := (&defaultReleaser{client: r.Client, reader: r.Reader, recorder: r.Recorder}).release(ctx, soc); err != nil {
+		return err
+	}
+	if err := r.adjustInstalled(ctx, soc, o); err != nil {
+		return err
+	}
+	oc, err := r.findCollection(ctx, soc, o)
+	if err != nil || o.suspended {
+		return err
+	}
+	collections := r.collections()
+	if o.imported, err = collections.load(oc); err != nil {
+		return err
+	}
+	if err := r.uninstallReplaced(ctx, soc, o); err != nil {
+		return err
+	}
+	if err := collections.awaitCRDs(ctx, o.imported); err != nil {
+		return err
+	}
+	if err := collections.addLabels(ctx, soc, o.imported.collection); err != nil {
+		return err
+	}
+	if err := r.resolveConflicts(ctx, soc, o); err != nil {
+		return err
+	}
+	o.holds = collections.decideHolds(ctx, soc, o.imported, o.mappings)
+	if err := collections.beginUpgrade(ctx, soc, o.imported, o.mappings, o.holds); err != nil {
+		return err
+	}
+	return r.install(ctx, soc, o)
+}
+
+// finalize removes the operator, after the OperatorCollection if that needs it for its own deletion.
+func (r *Reconciler) finalize(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	// The operator may have to start again to run deletion playbooks.
+	if err := r.adjustInstalled(ctx, soc, o); err != nil {
+		return err
+	}
+	remover := r.remover()
+	kept, err := remover.awaitCollection(ctx, soc, o.mappings)
+	o.results = append(o.results, kept...)
+	if err != nil {
+		return err
+	}
+	uninstall, err := remover.chooseUninstaller(ctx, soc)
+	if err != nil {
+		return err
+	}
+	if o.results, err = uninstallEverywhere(ctx, soc, uninstall); err != nil {
+		return err
+	}
+	return apply.RemoveFinalizer(ctx, r.Client, soc)
+}
+
+// adjustInstalled makes installed operators follow a changed mapping and changed certificate authorities. It does not depend on the
+// OperatorCollection.
+func (r *Reconciler) adjustInstalled(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	if err := r.resolveNamespaces(ctx, soc, o); err != nil {
+		return err
+	}
+	remover := r.remover()
+	var err error
+	if o.owned, err = remover.removeOwners(ctx, soc); err != nil {
+		return err
+	}
+	if o.owned != nil {
+		o.problems = append(o.problems, o.owned)
+	}
+	removed, err := remover.uninstallUnmapped(ctx, soc, o.mappings)
+	o.results = append(o.results, removed...)
+	if err != nil || r.Authorities == nil {
+		return err
+	}
+	authorities := &authorityUpdater{client: r.Client, reader: r.Reader, installer: r.installer(), bundle: r.Authorities.Bundle()}
+	refused, err := authorities.update(ctx, soc, o.mappings)
+	o.problems = append(o.problems, refused...)
+	return err
+}
+
+// resolveNamespaces determines the mapped namespaces. A namespace without consent does not affect the others.
+func (r *Reconciler) resolveNamespaces(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	agreed, refused, err := r.resolver().Namespaces(ctx, soc)
+	if err != nil {
+		return err
+	}
+	o.mappings, o.problems = agreed, refused
+	if install.RecordedCollection(soc) == (model.ID{}) {
+		return nil
+	}
+	return r.withoutConflicts(ctx, soc, o, install.RecordedCollection(soc))
+}
+
+// withoutConflicts leaves the namespaces to other SubOperatorConfigs that have a collection there.
+func (r *Reconciler) withoutConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome, id model.ID) error {
+	free, conflicts, err := r.resolver().WithoutConflicts(ctx, soc, id, o.mappings)
+	o.mappings, o.problems = free, append(o.problems, conflicts...)
+	return err
+}
+
+// findCollection finds the OperatorCollection. While that is being deleted, the operator is kept for it.
+func (r *Reconciler) findCollection(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) (*v2beta2.OperatorCollection, error) {
+	remover := r.remover()
+	oc, err := r.collections().get(ctx, soc)
+	if apierrors.IsNotFound(err) {
+		return nil, remover.followCollection(ctx, soc, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading OperatorCollection %q: %w", soc.Spec.OperatorCollection, err)
+	}
+	if oc.Status.Artifact != nil {
+		o.served = oc.UID
+	}
+	if oc.DeletionTimestamp != nil {
+		kept, err := remover.keep(ctx, soc, o.mappings)
+		o.results = append(o.results, kept...)
+		if err != nil {
+			return nil, err
+		}
+		return nil, status.Waiting(v2beta2.ReasonCollectionTerminating, status.Watched, "OperatorCollection %q is being deleted", oc.Name)
+	}
+	o.suspended = oc.Spec.Suspend
+	return oc, nil
+}
+
+// uninstallReplaced removes the operators of a collection that the OperatorCollection's present one replaces. The CRDs pass after that,
+// so that no two operators ever serve a kind.
+func (r *Reconciler) uninstallReplaced(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	c := o.imported.collection
+	if soc.Status.Collection == nil || c.Replaces == (model.ID{}) || install.RecordedCollection(soc) != c.Replaces {
+		return nil
+	}
+	if err := r.uninstallFormer(ctx, soc, o, r.remover().handOver); err != nil {
+		return err
+	}
+	// The change of labels triggers a reconcile of the CRDs, which can pass now.
+	return r.collections().addLabels(ctx, soc, c)
+}
+
+// resolveConflicts determines which namespaces belong to other SubOperatorConfigs, if the collection was not known before.
+// If the OperatorCollection now contains another collection, the former one is uninstalled first.
+func (r *Reconciler) resolveConflicts(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	id := o.imported.collection.ID()
+	switch {
+	case soc.Status.Collection == nil:
+	case install.RecordedCollection(soc) == id:
+		return nil
+	default:
+		if err := r.uninstallFormer(ctx, soc, o, r.remover().uninstall); err != nil {
+			return err
+		}
+	}
+	return r.withoutConflicts(ctx, soc, o, id)
+}
+
+// uninstallFormer removes the operators of the collection that the OperatorCollection had before.
+func (r *Reconciler) uninstallFormer(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome, uninstall uninstaller) error {
+	var err error
+	if o.results, err = uninstallEverywhere(ctx, soc, uninstall); err != nil {
+		return err
+	}
+	before := soc.DeepCopy()
+	soc.Status.Collection, o.results = nil, nil
+	if err := status.Patch(ctx, r.Client, soc, before); err != nil {
+		return err
+	}
+	return r.resolveNamespaces(ctx, soc, o)
+}
+
+// install installs in each mapped namespace the version that it gets.
+func (r *Reconciler) install(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
+	planner := &planner{collections: r.collections(), resolver: r.resolver(), olm: r.OLM, settings: r.Settings}
+	plan := planner.plan(ctx, soc, o.imported, o.mappings, o.holds)
+	o.results, o.problems = append(o.results, plan.failed...), append(o.problems, plan.problems...)
+	installer := r.installer()
+	installer.PredictStatus = func(expected []install.Result) { o.predictStatus(soc, expected) }
+	for _, result := range installer.Reconcile(ctx, plan.installations) {
+		if err := planner.reportAbandoned(ctx, soc, o.imported, &result); err != nil {
+			return err
+		}
+		o.results = append(o.results, result)
+	}
+	return nil
+}
+
+// installer has the settings and the authorities of now.
 func (r *Reconciler) installer() *install.Installer {
 	settings, known := r.Settings, r.Trusted.Known()
 	settings.ArtifactAuthorities, settings.TrustedAuthorities = r.Authorities.PEM(), r.Trusted.PEM()
@@ -163,173 +303,57 @@ func (r *Reconciler) resolver() *mapping.Resolver {
 	return &mapping.Resolver{Client: r.Client, Reader: r.Reader, CredentialKey: r.CredentialKey, Selection: r.Namespaces}
 }
 
-func (r *Reconciler) checkNamespace(_ context.Context, s *configScope) error {
-	return r.Namespaces.Check(s.soc.Namespace)
+func (r *Reconciler) remover() *remover {
+	return &remover{client: r.Client, reader: r.Reader, recorder: r.Recorder, selection: r.Namespaces, installer: r.installer()}
 }
 
-func (r *Reconciler) ensureFinalizer(ctx context.Context, s *configScope) error {
-	return apply.AddFinalizer(ctx, r.Client, s.soc)
+func (r *Reconciler) collections() *collections {
+	return &collections{client: r.Client, reader: r.Reader, seen: r.seen, archives: r.Collections}
 }
 
-// resolveNamespaces determines the mapped namespaces. A namespace without consent does not affect the others.
-func (r *Reconciler) resolveNamespaces(ctx context.Context, s *configScope) error {
-	agreed, refused, err := r.resolver().Namespaces(ctx, s.soc)
+// SetupWithManager registers the controller.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.memory, r.seen, r.waits = install.NewMemory(), newLastSeen(r.Client, r.Reader), newWaits()
+	to := &configMapper{r.Client}
+	owner := handler.EnqueueRequestsFromMapFunc(to.ofOwned)
+	b := ctrl.NewControllerManagedBy(mgr).
+		WithEventFilter(pace.WithoutRelists).
+		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
+		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(to.ofCollection)).
+		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(to.ofConflicting),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: imports.ConflictsChanged})).
+		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(to.ofEndpoint),
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointChanged})).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(to.ofSecret), builder.WithPredicates(changedByOthers(r.memory))).
+		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(to.ofNamespace),
+			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
+		WatchesMetadata(&rbacv1.ClusterRole{}, to.whenGranted()).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRole"), to.afterGrant(to.ofGrant), pace.WithoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRoleBinding"), to.afterGrant(to.ofBinding), pace.WithoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("RoleBinding"), to.afterGrant(to.ofBinding), pace.WithoutRelists)).
+		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator), builder.WithPredicates(predicate.Funcs{UpdateFunc: deploymentChanged})).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(to.ofPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
+		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(to.ofDefinition), builder.WithPredicates(predicate.Funcs{UpdateFunc: definitionChanged}))
+	for _, object := range []client.Object{
+		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
+		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
+	} {
+		b = b.WatchesMetadata(object, owner, builder.WithPredicates(changedByOthers(r.memory)))
+	}
+	if r.Authorities != nil {
+		b = b.WatchesRawSource(source.Channel(r.Authorities.Changes, to.spread(func(int) time.Duration { return r.Authorities.Spread })))
+	}
+	if r.Trusted != nil {
+		b = b.WatchesRawSource(source.Channel(r.Trusted.Changes, to.spread(func(number int) time.Duration {
+			return time.Duration(number) * trustedauthorities.TrustDelay
+		})))
+	}
+	reconciler := pace.PacedWithin(r, r.Workers)
+	c, err := b.WithOptions(reconciler.FairOptions(r.Workers.Total, reconciler.Running)).Build(reconciler)
 	if err != nil {
 		return err
 	}
-	s.mappings, s.problems = agreed, refused
-	if install.RecordedCollection(s.soc) == (model.ID{}) {
-		return nil
-	}
-	return r.withoutConflicts(ctx, s, install.RecordedCollection(s.soc))
-}
-
-func (r *Reconciler) withoutConflicts(ctx context.Context, s *configScope, id model.ID) error {
-	free, conflicts, err := r.resolver().WithoutConflicts(ctx, s.soc, id, s.mappings)
-	s.mappings, s.problems = free, append(s.problems, conflicts...)
-	return err
-}
-
-// uninstallUnmapped removes the operator from namespaces that are not mapped any more or have withdrawn their consent. It
-// runs first and needs nothing but status and inventory, so that no other failure can prevent it.
-func (r *Reconciler) uninstallUnmapped(ctx context.Context, s *configScope) error {
-	for _, namespace := range install.Namespaces(s.soc) {
-		if mapping.Contains(s.mappings, namespace) || mapping.Maps(s.soc, namespace) && r.Namespaces.Check(namespace) != nil {
-			continue
-		}
-		terminating := false
-		if namespace != "" { // A forged inventory may list cluster-scoped objects of nobody.
-			var err error
-			if terminating, err = instances.IsTerminating(ctx, r.Reader, namespace); err != nil {
-				return err
-			}
-		}
-		if !terminating { // Otherwise the operator is deleted with its namespace.
-			s.results = append(s.results, r.uninstall(ctx, s.soc, namespace))
-		}
-	}
-	return nil
-}
-
-// uninstall removes the operator from one namespace. What is in a namespace that the manager may not use remains, also if an
-// administrator has left it out by mistake.
-func (r *Reconciler) uninstall(ctx context.Context, soc *v2beta2.SubOperatorConfig, namespace string) install.Result {
-	if err := r.Namespaces.Check(namespace); namespace != "" && err != nil {
-		return install.Result{Namespace: namespace, Status: install.Recorded(soc, namespace), Err: err}
-	}
-	return r.installer().Uninstall(ctx, soc, namespace)
-}
-
-func (r *Reconciler) findCollection(ctx context.Context, s *configScope) error {
-	oc, read := &v2beta2.OperatorCollection{}, r.seen.get
-	if !meta.IsStatusConditionTrue(s.soc.Status.Conditions, v2beta2.ConditionReady) {
-		read = r.seen.getLive // What it has imported decides whether the SubOperatorConfig becomes Ready.
-	}
-	err := read(ctx, s.soc.UID, types.NamespacedName{Namespace: s.soc.Namespace, Name: s.soc.Spec.OperatorCollection}, oc)
-	if apierrors.IsNotFound(err) {
-		return r.followCollection(ctx, s, err)
-	}
-	if err != nil {
-		return fmt.Errorf("reading OperatorCollection %q: %w", s.soc.Spec.OperatorCollection, err)
-	}
-	if oc.Status.Artifact != nil {
-		s.served = oc.UID
-	}
-	if oc.DeletionTimestamp != nil {
-		kept, err := r.keptNamespaces(ctx, s)
-		if err != nil {
-			return err
-		}
-		_ = r.observeKept(ctx, s, kept) // It is in the results.
-		return status.Waiting(v2beta2.ReasonCollectionTerminating, status.Watched, "OperatorCollection %q is being deleted", oc.Name)
-	}
-	switch {
-	case oc.Spec.Suspend:
-		s.suspended = true
-		return nil
-	case oc.Status.Artifact == nil:
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.Watched, "OperatorCollection %q is not imported: %s", oc.Name,
-			strings.TrimSpace("see its status. "+oc.Status.Message))
-	}
-	s.oc = oc
-	return nil
-}
-
-func (r *Reconciler) loadCollection(_ context.Context, s *configScope) error {
-	c, err := r.Collections.Load(digest.Digest(s.oc.Status.Artifact.Digest))
-	if errors.Is(err, fs.ErrNotExist) {
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing, "OperatorCollection %q is being fetched again", s.oc.Name)
-	}
-	if err != nil {
-		return imports.LoadFailure(err)
-	}
-	s.collection = c
-	return nil
-}
-
-// awaitCRDs waits until the CRD controller has made every kind of the collection available.
-func (r *Reconciler) awaitCRDs(ctx context.Context, s *configScope) error {
-	c := s.collection
-	missing, err := crdplan.Missing(ctx, r.Client, c, imports.GroupOf(s.oc, c))
-	if err != nil {
-		return err
-	}
-	if len(missing) > 0 {
-		return status.Waiting(v2beta2.ReasonCollectionNotImported, status.Watched, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
-	}
-	return r.addLabels(ctx, s)
-}
-
-// addLabels sets the labels by which other controllers find the SubOperatorConfigs of a collection.
-func (r *Reconciler) addLabels(ctx context.Context, s *configScope) error {
-	return apply.AddLabels(ctx, r.Client, s.soc, render.Labels(s.collection), render.LabelManagedBy, render.LabelDomain, render.LabelName)
-}
-
-// resolveConflicts determines which namespaces belong to other SubOperatorConfigs, if the collection was not known before.
-// If the OperatorCollection now contains another collection, the former one is uninstalled first.
-func (r *Reconciler) resolveConflicts(ctx context.Context, s *configScope) error {
-	switch recorded := s.soc.Status.Collection; {
-	case recorded == nil:
-	case install.RecordedCollection(s.soc) == s.collection.ID():
-		return nil
-	default:
-		if err := r.uninstallFormer(ctx, s, r.uninstall); err != nil {
-			return err
-		}
-	}
-	return r.withoutConflicts(ctx, s, s.collection.ID())
-}
-
-func (r *Reconciler) install(ctx context.Context, s *configScope) error {
-	resolver, installer := r.resolver(), r.installer()
-	installer.PredictStatus = func(expected []install.Result) { r.predictStatus(s, expected) }
-	dependencies, blocked := resolver.Dependencies(ctx, s.oc, r.Settings.Dependencies)
-	var installations []*install.Installation
-	for _, m := range s.mappings {
-		endpoints, problems, err := resolver.Endpoints(ctx, s.soc, m)
-		if err != nil {
-			s.results = append(s.results, install.Result{Namespace: m.Namespace, Status: install.Recorded(s.soc, m.Namespace), Err: err})
-			continue
-		}
-		s.problems = append(s.problems, problems...)
-		i := &install.Installation{
-			Owner: s.soc, OperatorCollection: s.oc, Namespace: m.Namespace,
-			Endpoints: endpoints, Dependencies: dependencies, Runtime: render.MergeRuntime(s.oc.Spec.Runtime, s.soc.Spec.Runtime),
-		}
-		lost := r.setContent(ctx, s, i)
-		i.Backend, i.Blocked = r.OLM.Choose(ctx, i, r.Settings.RuntimeImage)
-		for _, problem := range []error{blocked, lost} {
-			if i.Blocked == nil {
-				i.Blocked = problem
-			}
-		}
-		installations = append(installations, i)
-	}
-	for _, result := range installer.Reconcile(ctx, installations) {
-		if err := r.reportAbandoned(ctx, s, &result); err != nil {
-			return err
-		}
-		s.results = append(s.results, result)
-	}
+	to.watchOLM(mgr, r.OLM, c)
 	return nil
 }

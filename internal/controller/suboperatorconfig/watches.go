@@ -3,14 +3,14 @@ package suboperatorconfig
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -30,59 +29,16 @@ import (
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/platform/apply"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 )
-
-// SetupWithManager registers the controller.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.memory, r.seen, r.waits = install.NewMemory(), newLastSeen(r.Client, r.Reader), newWaits()
-	to := &configMapper{r.Client}
-	owner := handler.EnqueueRequestsFromMapFunc(to.ofOwned)
-	b := ctrl.NewControllerManagedBy(mgr).
-		WithEventFilter(pace.WithoutRelists).
-		For(&v2beta2.SubOperatorConfig{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}))).
-		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(to.ofCollection)).
-		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(to.ofConflicting),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: imports.ConflictsChanged})).
-		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(to.ofEndpoint),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: endpointChanged})).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(to.ofSecret), builder.WithPredicates(r.changedByOthers())).
-		WatchesMetadata(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(to.ofNamespace),
-			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
-		WatchesMetadata(&rbacv1.ClusterRole{}, to.whenGranted()).
-		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRole"), to.afterGrant(to.ofGrant), pace.WithoutRelists)).
-		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRoleBinding"), to.afterGrant(to.ofBinding), pace.WithoutRelists)).
-		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("RoleBinding"), to.afterGrant(to.ofBinding), pace.WithoutRelists)).
-		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator), builder.WithPredicates(predicate.Funcs{UpdateFunc: deploymentChanged})).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(to.ofPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
-		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(to.ofDefinition), builder.WithPredicates(predicate.Funcs{UpdateFunc: definitionChanged}))
-	for _, object := range []client.Object{
-		&corev1.ServiceAccount{}, &corev1.ConfigMap{}, &networkingv1.NetworkPolicy{},
-		&rbacv1.Role{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleBinding{},
-	} {
-		b = b.WatchesMetadata(object, owner, builder.WithPredicates(r.changedByOthers()))
-	}
-	if r.Authorities != nil {
-		b = b.WatchesRawSource(source.Channel(r.Authorities.Changes, to.whenAuthoritiesChange(r.Authorities.Spread)))
-	}
-	if r.Trusted != nil {
-		b = b.WatchesRawSource(source.Channel(r.Trusted.Changes, to.whenTrustChanges()))
-	}
-	reconciler := pace.PacedWithin(r, r.Workers)
-	c, err := b.WithOptions(reconciler.FairOptions(r.Workers.Total, reconciler.Running)).Build(reconciler)
-	if err != nil {
-		return err
-	}
-	to.watchOLM(mgr, r.OLM, c)
-	return nil
-}
 
 // configMapper maps objects that SubOperatorConfigs depend on to these, by what the cache has.
 type configMapper struct{ client.Client }
@@ -117,22 +73,6 @@ func (r *configMapper) ofCollection(ctx context.Context, object client.Object) [
 // ofEndpoint maps a ZosEndpoint to all SubOperatorConfigs of its namespace: by default they use all endpoints.
 func (r *configMapper) ofEndpoint(ctx context.Context, object client.Object) []reconcile.Request {
 	return r.requests(ctx, client.InNamespace(object.GetNamespace()))
-}
-
-// endpointChanged reports whether something of a ZosEndpoint has changed that installations depend on.
-func endpointChanged(e event.UpdateEvent) bool {
-	before, isOne := e.ObjectOld.(*v2beta2.ZosEndpoint)
-	after, isOther := e.ObjectNew.(*v2beta2.ZosEndpoint)
-	if !isOne || !isOther {
-		return true
-	}
-	ready := func(o *v2beta2.ZosEndpoint) bool {
-		return meta.IsStatusConditionTrue(o.Status.Conditions, v2beta2.ConditionReady)
-	}
-	return before.UID != after.UID || before.Generation != after.Generation ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		before.Status.PinnedFor != after.Status.PinnedFor || !slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
-		!equality.Semantic.DeepEqual(before.Status.Abandoned, after.Status.Abandoned) || ready(before) != ready(after)
 }
 
 // ofConflicting maps a SubOperatorConfig to the others of its collection that map the same namespaces: it may have uninstalled from
@@ -190,6 +130,43 @@ func (r *configMapper) requests(ctx context.Context, of ...client.ListOption) []
 	return pace.RequestsOf(ctx, r, &v2beta2.SubOperatorConfigList{}, of...)
 }
 
+// ofDefinition maps a CRD to the SubOperatorConfigs of the OperatorCollections that have its collection.
+func (r *configMapper) ofDefinition(ctx context.Context, object client.Object) []reconcile.Request {
+	id := imports.LabelledID(object)
+	if id == (model.ID{}) {
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, oc := range pace.RequestsOf(ctx, r, &v2beta2.OperatorCollectionList{}, client.MatchingFields{imports.IndexCollection: id.String()}) {
+		requests = append(requests, r.requests(ctx, client.InNamespace(oc.Namespace), client.MatchingFields{imports.IndexOperatorCollection: oc.Name})...)
+	}
+	return requests
+}
+
+// ofOperator maps the Deployment or ClusterServiceVersion of an operator, including user-managed ones, to the
+// SubOperatorConfigs that map its namespace for the collection.
+func (r *configMapper) ofOperator(ctx context.Context, object client.Object) []reconcile.Request {
+	if requests := r.ofOwned(ctx, object); requests != nil {
+		return requests
+	}
+	id := imports.LabelledID(object)
+	if id == (model.ID{}) || object.GetLabels()[operatorsv1alpha1.CopiedLabelKey] != "" {
+		return nil
+	}
+	return r.requests(ctx, client.MatchingLabels(render.IdentityLabels(id)), client.MatchingFields{imports.IndexNamespace: object.GetNamespace()})
+}
+
+// ofPod maps a pod to those of its operator, unless that is available: then status says nothing about pods.
+func (r *configMapper) ofPod(ctx context.Context, object client.Object) []reconcile.Request {
+	id := imports.LabelledID(object)
+	deployment := &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: object.GetNamespace(), Name: id.OperatorName()}
+	if err := r.Get(ctx, key, deployment); id == (model.ID{}) || err == nil && install.Available(deployment) {
+		return nil
+	}
+	return r.ofOperator(ctx, object)
+}
+
 // whenGranted reconciles all SubOperatorConfigs, after intervals.Grant, when the grants for all collections have changed.
 func (r *configMapper) whenGranted() handler.EventHandler {
 	return handler.Funcs{
@@ -199,6 +176,58 @@ func (r *configMapper) whenGranted() handler.EventHandler {
 			}
 			for _, request := range r.requests(ctx) {
 				queue.AddAfter(request, intervals.Grant)
+			}
+		},
+	}
+}
+
+// afterGrant reconciles the SubOperatorConfigs that a function returns, after intervals.Grant, when a grant or its binding changes.
+// Those that the manager finds when it starts are not changes.
+func (r *configMapper) afterGrant(of handler.MapFunc) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ask := func(ctx context.Context, object client.Object, q queue) {
+		for _, request := range of(ctx, object) {
+			q.AddAfter(request, intervals.Grant)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList {
+				ask(ctx, e.Object, q)
+			}
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			ask(ctx, e.ObjectOld, q)
+			ask(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, e.Object, q) },
+	}
+}
+
+// ofGrant maps a grant to the SubOperatorConfigs in the namespace that it is for, and one whose scope is not valid to all.
+func (r *configMapper) ofGrant(ctx context.Context, object client.Object) []reconcile.Request {
+	scope, err := grants.ParseScope(object.GetAnnotations())
+	if err != nil {
+		return r.requests(ctx)
+	}
+	return r.requests(ctx, client.InNamespace(scope.Namespace))
+}
+
+// ofBinding maps a binding of a grant to the SubOperatorConfigs that map its namespace, or to all if it has none.
+func (r *configMapper) ofBinding(ctx context.Context, object client.Object) []reconcile.Request {
+	if object.GetNamespace() == "" {
+		return r.requests(ctx)
+	}
+	return r.requests(ctx, client.MatchingFields{imports.IndexNamespace: object.GetNamespace()})
+}
+
+// spread reconciles all SubOperatorConfigs, each after a random part of a time that may depend on their number.
+func (r *configMapper) spread(over func(number int) time.Duration) handler.EventHandler {
+	return handler.Funcs{
+		GenericFunc: func(ctx context.Context, _ event.GenericEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			requests := r.requests(ctx)
+			for _, request := range requests {
+				queue.AddAfter(request, rand.N(max(over(len(requests)), time.Nanosecond)))
 			}
 		},
 	}
@@ -242,4 +271,65 @@ func (r *configMapper) ofSubscription(ctx context.Context, object client.Object)
 		return requests
 	}
 	return r.requests(ctx, client.MatchingFields{imports.IndexNamespace: object.GetNamespace()})
+}
+
+// changedByOthers drops the events about objects that are as the manager has written them.
+func changedByOthers(memory *install.Memory) predicate.Predicate {
+	asWritten := func(object client.Object) bool {
+		kind := object.GetObjectKind().GroupVersionKind().GroupKind()
+		return memory.Applied.Has(kind, client.ObjectKeyFromObject(object), apply.LiveState(object, kind))
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return !asWritten(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return !asWritten(e.ObjectNew) },
+	}
+}
+
+// deploymentChanged, podChanged and definitionChanged let each change through that a status may report: nothing that an installation
+// waits for is polled.
+func deploymentChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*appsv1.Deployment)
+	after, isOther := e.ObjectNew.(*appsv1.Deployment)
+	return !isOne || !isOther || install.DeploymentChanged(before, after)
+}
+
+func podChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*corev1.Pod)
+	after, isOther := e.ObjectNew.(*corev1.Pod)
+	return !isOne || !isOther || install.PodChanged(before, after)
+}
+
+// definitionChanged reports whether a CRD was established, or serves other versions.
+func definitionChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*apiextensionsv1.CustomResourceDefinition)
+	after, isOther := e.ObjectNew.(*apiextensionsv1.CustomResourceDefinition)
+	if !isOne || !isOther {
+		return true
+	}
+	served := func(definition *apiextensionsv1.CustomResourceDefinition) []string {
+		var names []string
+		for _, version := range definition.Spec.Versions {
+			if version.Served {
+				names = append(names, version.Name)
+			}
+		}
+		return names
+	}
+	return crdplan.IsEstablished(before) != crdplan.IsEstablished(after) || imports.LabelledID(before) != imports.LabelledID(after) || !slices.Equal(served(before), served(after))
+}
+
+// endpointChanged reports whether something of a ZosEndpoint has changed that installations depend on.
+func endpointChanged(e event.UpdateEvent) bool {
+	before, isOne := e.ObjectOld.(*v2beta2.ZosEndpoint)
+	after, isOther := e.ObjectNew.(*v2beta2.ZosEndpoint)
+	if !isOne || !isOther {
+		return true
+	}
+	ready := func(o *v2beta2.ZosEndpoint) bool {
+		return meta.IsStatusConditionTrue(o.Status.Conditions, v2beta2.ConditionReady)
+	}
+	return before.UID != after.UID || before.Generation != after.Generation ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		before.Status.PinnedFor != after.Status.PinnedFor || !slices.Equal(before.Status.HostKeys, after.Status.HostKeys) ||
+		!equality.Semantic.DeepEqual(before.Status.Abandoned, after.Status.Abandoned) || ready(before) != ready(after)
 }

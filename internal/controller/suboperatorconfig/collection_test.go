@@ -1,9 +1,7 @@
 package suboperatorconfig
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -30,7 +28,7 @@ func TestAwaitTurn(t *testing.T) {
 				Artifact: &v2beta2.Artifact{Digest: newArchive}, Upgrade: test.upgrade,
 				Collection: &v2beta2.ImportedCollection{Domain: "example", Name: "files", Version: "2.0.0"},
 			}}
-			err := status.AsError((&Reconciler{}).awaitTurn(context.Background(), &configScope{oc: oc}, "a"))
+			err := status.AsError(awaitTurn(oc, "a"))
 			if err == nil {
 				if test.reason != "" {
 					t.Error("it may begin")
@@ -41,28 +39,5 @@ func TestAwaitTurn(t *testing.T) {
 				t.Errorf("got %s: %s", err.Reason, err)
 			}
 		})
-	}
-}
-
-func TestReadySince(t *testing.T) {
-	past := metav1.Unix(1000, 0)
-	ready := &v2beta2.InstallationStatus{Digest: newArchive, Ready: true, ReadySince: &past}
-	for name, test := range map[string]struct {
-		was, is *v2beta2.InstallationStatus
-		want    *metav1.Time // Nil and a time that is not past are now.
-	}{
-		"still":                   {ready, &v2beta2.InstallationStatus{Digest: newArchive, Ready: true}, &past},
-		"with another archive":    {ready, &v2beta2.InstallationStatus{Digest: oldArchive, Ready: true}, nil},
-		"again":                   {&v2beta2.InstallationStatus{Digest: newArchive}, &v2beta2.InstallationStatus{Digest: newArchive, Ready: true}, nil},
-		"for the first time":      {nil, &v2beta2.InstallationStatus{Digest: newArchive, Ready: true}, nil},
-		"since before it counted": {&v2beta2.InstallationStatus{Digest: newArchive, Ready: true}, &v2beta2.InstallationStatus{Digest: newArchive, Ready: true}, nil},
-	} {
-		got := readySince(test.was, test.is)
-		if got == nil || test.want != nil && !got.Equal(test.want) || test.want == nil && time.Since(got.Time) > time.Minute {
-			t.Errorf("%s: got %v", name, got)
-		}
-	}
-	if got := readySince(ready, &v2beta2.InstallationStatus{Digest: newArchive}); got != nil {
-		t.Errorf("not ready since %v", got)
 	}
 }
