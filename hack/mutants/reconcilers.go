@@ -74,12 +74,12 @@ var ofReconcilers = []mutation{
 		"case false:",
 	},
 	{
-		"a CRD is deleted because a cache lacks its OperatorCollection", "customresourcedefinition.(*Reconciler).removeUnused",
-		"if err := r.Reader.List(ctx, live); err != nil {",
-		"if err := r.Client.List(ctx, live); err != nil {",
+		"a CRD is deleted because a cache lacks its OperatorCollection", "customresourcedefinition.(*unusedRemover).removeUnused",
+		"if err := r.reader.List(ctx, live); err != nil {",
+		"if err := r.client.List(ctx, live); err != nil {",
 	},
 	{
-		"a CRD is deleted with custom resources", "customresourcedefinition.(*Reconciler).remove",
+		"a CRD is deleted with custom resources", "customresourcedefinition.(*unusedRemover).remove",
 		"if err == nil && len(items) == 0 {",
 		"if err == nil {",
 	},

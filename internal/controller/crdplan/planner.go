@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
@@ -97,4 +98,18 @@ func (p Planner) find(ctx context.Context, name string) (*apiextensionsv1.Custom
 		return nil, fmt.Errorf("reading CRD %q: %w", name, err)
 	}
 	return live, nil
+}
+
+// planFailure gives an error of [crd.Plan] its reason. Most may be resolved without a change of the spec.
+func planFailure(err error) error {
+	var e *crd.Error
+	switch {
+	case !errors.As(err, &e):
+		return err
+	case e.Reason == v2beta2.ReasonInvalidCollection:
+		return status.Stalled(e.Reason, err)
+	case e.Reason == v2beta2.ReasonProgressing:
+		return status.Waiting(e.Reason, intervals.Poll, "%w", err)
+	}
+	return status.Waiting(e.Reason, intervals.Missing, "%w", err)
 }

@@ -5,17 +5,18 @@ package customresourcedefinition
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -25,11 +26,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/controller/crdplan"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
-	"github.com/collection-operator/collection-operator/internal/controller/replacement"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
-	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -50,13 +49,33 @@ type Reconciler struct {
 	Definitions *crdplan.WrittenDefinitions
 	// VersionAges are the times after which versions of CRDs that nothing uses are retired.
 	VersionAges crd.Ages
+	// pages are those of custom resources that are rewritten.
+	pages *pages
+	costs pace.Costs
+}
 
-	// pages limits how many pages of custom resources are rewritten.
-	pages flowcontrol.PassiveRateLimiter
-	// pageAgain has the [time.Time] from which on the page of a CRD may be repeated that could not be read or written, by the name of
-	// the CRD.
-	pageAgain sync.Map
-	costs     pace.Costs
+// scope is what one reconcile knows of the CRDs of a collection.
+type scope struct {
+	// inputs are what they are planned from.
+	*crdplan.Inputs
+	// definitions are the CRDs, as they were read live or written since then.
+	definitions []apiextensionsv1.CustomResourceDefinition
+	// versions are those that the CRDs are written for.
+	versions []crd.Version
+	// again is the delay before they are to be looked at again, or zero.
+	again time.Duration
+	// unsettled is true if something is to be done that depends on more than the CRDs and what they are planned from.
+	unsettled bool
+}
+
+// written replaces a CRD in the scope.
+func (s *scope) written(definition *apiextensionsv1.CustomResourceDefinition) {
+	i := slices.IndexFunc(s.definitions, func(d apiextensionsv1.CustomResourceDefinition) bool { return d.Name == definition.Name })
+	if i < 0 {
+		s.definitions = append(s.definitions, *definition)
+		return
+	}
+	s.definitions[i] = *definition
 }
 
 // Reconcile writes the CRDs of one collection. Problems are reported in the status of the OperatorCollection, whose
@@ -67,67 +86,81 @@ func (r *Reconciler) Reconcile(ctx context.Context, key model.ID) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	}
 	defer func(begin time.Time) { r.costs.Add(r.namespaceOf(key), time.Since(begin)) }(time.Now())
-	s := &crdplan.DefinitionScope{ID: key}
-	var err error
-	if s.All, err = r.Imports.List(ctx); err != nil {
+	all, err := r.Imports.List(ctx)
+	if err != nil {
 		return status.Result(err)
 	}
 	cached, err := (&instances.Finder{Reader: r.Client}).CRDs(ctx, key)
 	if err != nil {
 		return status.Result(err)
 	}
-	uses, err := r.usesOf(ctx, key, cached)
-	if err != nil {
+	s := &scope{Inputs: crdplan.InputsOf(key, all)}
+	if s.Installed, err = r.installed(ctx, key, cached); err != nil {
 		return status.Result(err)
 	}
-	inputs := crdplan.InputsOf(key, cached, s.All) + uses
-	if again, unchanged := r.Definitions.AreUnchanged(key, inputs, cached); unchanged {
+	if again, unchanged := r.Definitions.AreUnchanged(s.Inputs, cached); unchanged {
 		return ctrl.Result{RequeueAfter: again}, nil
 	}
 	r.Definitions.Forget(key)
 	// They are read live: custom resources are kept in them.
-	if s.Definitions, err = (&instances.Finder{Reader: r.Reader}).CRDs(ctx, key); err != nil {
+	if s.definitions, err = (&instances.Finder{Reader: r.Reader}).CRDs(ctx, key); err != nil {
 		return status.Result(err)
-	}
-	claimant := crd.Claimant(s.Definitions)
-	for _, oc := range s.All {
-		if hasCollection(&oc, key, claimant) {
-			s.Owners = append(s.Owners, oc)
-		}
 	}
 	err = r.update(ctx, s)
 	if err == nil {
-		err = r.removeUnused(ctx, s)
+		var found bool
+		found, err = (&unusedRemover{client: r.Client, reader: r.Reader}).removeUnused(ctx, s.Inputs, s.definitions)
+		s.unsettled = s.unsettled || found
 	}
-	if err == nil && !s.Unsettled {
-		r.Definitions.Record(key, crdplan.InputsOf(key, s.Definitions, s.All)+uses, s)
+	if err == nil && !s.unsettled {
+		r.Definitions.Record(s.Inputs, s.definitions, s.versions, s.again)
 	}
 	result, err := status.Result(err)
-	if err == nil && s.Again > 0 && (result.RequeueAfter == 0 || s.Again < result.RequeueAfter) {
-		result.RequeueAfter = s.Again
+	if err == nil && s.again > 0 && (result.RequeueAfter == 0 || s.again < result.RequeueAfter) {
+		result.RequeueAfter = s.again
 	}
 	return result, err
 }
 
+// installed are the archives of a collection that SubOperatorConfigs in the cache have installed, sorted, if some of its CRDs have several
+// versions.
+func (r *Reconciler) installed(ctx context.Context, id model.ID, definitions []apiextensionsv1.CustomResourceDefinition) ([]digest.Digest, error) {
+	if !slices.ContainsFunc(definitions, func(d apiextensionsv1.CustomResourceDefinition) bool { return len(d.Spec.Versions) > 1 }) {
+		return nil, nil
+	}
+	configs := &v2beta2.SubOperatorConfigList{}
+	if err := r.Client.List(ctx, configs, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing SubOperatorConfigs in the cache: %w", err)
+	}
+	var installed []digest.Digest
+	for _, use := range (&imports.ArchivesInUse{Configs: configs.Items}).Of(id) {
+		installed = append(installed, use.Digest)
+	}
+	slices.Sort(installed)
+	return slices.Compact(installed), nil
+}
+
 // update writes the CRDs that the collection's owning namespace has imported.
-func (r *Reconciler) update(ctx context.Context, s *crdplan.DefinitionScope) error {
-	if len(s.Owners) == 0 {
+func (r *Reconciler) update(ctx context.Context, s *scope) error {
+	claimant := crd.Claimant(s.definitions)
+	owners := slices.DeleteFunc(slices.Clone(s.Collections), func(oc v2beta2.OperatorCollection) bool { return !crdplan.HasCollection(&oc, s.ID, claimant) })
+	if len(owners) == 0 {
 		return nil
 	}
-	namespace := crdplan.OwningNamespace(s.Definitions, s.ID, s.Owners)
-	importers := slices.DeleteFunc(slices.Clone(s.Owners), func(oc v2beta2.OperatorCollection) bool {
+	namespace := crdplan.OwningNamespace(s.definitions, s.ID, owners)
+	importers := slices.DeleteFunc(slices.Clone(owners), func(oc v2beta2.OperatorCollection) bool {
 		return oc.Namespace != namespace || imports.ImportedID(&oc) != s.ID
 	})
 	var err error
-	if s.Versions, err = crdplan.ImportedVersions(r.Collections, importers); err != nil {
+	if s.versions, err = crdplan.ImportedVersions(r.Collections, importers); err != nil {
 		return err
 	}
-	s.Unsettled = len(s.Versions) < len(importers) // The archives of the others are being fetched again.
-	if len(s.Versions) == 0 {
+	s.unsettled = len(s.versions) < len(importers) // The archives of the others are being fetched again.
+	if len(s.versions) == 0 {
 		return nil
 	}
 	// A CRD that does not have the collection's labels is not there, or belongs to others: then its creation fails.
-	planner := crdplan.Planner{Reader: r.Reader, Known: s.Definitions, OnlyKnown: !replacesAny(s.Versions)}
+	planner := crdplan.Planner{Reader: r.Reader, Known: s.definitions, OnlyKnown: !replacesAny(s.versions)}
 	err = r.planAndWrite(ctx, s, planner)
 	if apierrors.IsAlreadyExists(err) {
 		planner.OnlyKnown = false
@@ -136,31 +169,59 @@ func (r *Reconciler) update(ctx context.Context, s *crdplan.DefinitionScope) err
 	return err
 }
 
-func (r *Reconciler) planAndWrite(ctx context.Context, s *crdplan.DefinitionScope, planner crdplan.Planner) error {
-	plan, err := planner.Plan(ctx, s.Versions...)
+func (r *Reconciler) planAndWrite(ctx context.Context, s *scope, planner crdplan.Planner) error {
+	plan, err := planner.Plan(ctx, s.versions...)
 	if err != nil {
 		return err
 	}
-	if err := r.awaitReplaced(ctx, plan, s.All); err != nil {
+	if err := awaitReplaced(ctx, r.Reader, plan, s.Collections); err != nil {
 		return err
 	}
+	var wanted []apiextensionsv1.CustomResourceDefinition
 	for _, planned := range plan {
-		crdplan.RecordHolders(planned.CRD, s.ID, s.All)
+		crdplan.RecordHolders(planned.CRD, s.ID, s.Collections)
+		wanted = append(wanted, *planned.CRD)
 	}
-	return r.retire(ctx, s, plan)
+	if s.Installed, err = r.installed(ctx, s.ID, wanted); err != nil {
+		return err
+	}
+	return r.writeRetired(ctx, s, plan)
 }
 
-func replacesAny(versions []crd.Version) bool {
-	return slices.ContainsFunc(versions, func(v crd.Version) bool { return v.Collection.Replaces != model.ID{} })
+// writeRetired writes planned CRDs with each version in its stage, and rewrites a page of custom resources that a version waits for.
+func (r *Reconciler) writeRetired(ctx context.Context, s *scope, plan []crd.Planned) error {
+	retirer := &retirer{client: r.Client, reader: r.Reader, key: r.Collections.Key, ages: r.VersionAges, pages: r.pages}
+	retired, err := retirer.retire(ctx, s.Inputs, s.versions, plan)
+	if err != nil {
+		return err
+	}
+	var next time.Time
+	for i := range plan {
+		plan[i].CRD = retired[i].CRD
+		next = earlier(next, retired[i].Next)
+	}
+	if err := r.write(ctx, s, plan); err != nil {
+		return err
+	}
+	for i := range retired {
+		if !retired[i].Rewrite {
+			continue
+		}
+		s.unsettled = true
+		again, err := retirer.rewrite(ctx, plan[i].CRD, retired[i].Forget)
+		if err != nil {
+			return err
+		}
+		s.written(plan[i].CRD)
+		next = earlier(next, again)
+	}
+	if !next.IsZero() {
+		s.again = min(max(time.Until(next), time.Second), maxRetireDelay)
+	}
+	return nil
 }
 
-// hasCollection says whether an OperatorCollection has the collection, or says by its labels that it will. Anybody can write labels:
-// they count only in the namespace that the collection belongs to.
-func hasCollection(oc *v2beta2.OperatorCollection, key model.ID, claimant string) bool {
-	return oc.DeletionTimestamp == nil && (imports.ImportedID(oc) == key || imports.LabelledID(oc) == key && oc.Namespace == claimant)
-}
-
-func (r *Reconciler) write(ctx context.Context, s *crdplan.DefinitionScope, plan []crd.Planned) error {
+func (r *Reconciler) write(ctx context.Context, s *scope, plan []crd.Planned) error {
 	for _, planned := range plan {
 		var err error
 		switch {
@@ -172,89 +233,18 @@ func (r *Reconciler) write(ctx context.Context, s *crdplan.DefinitionScope, plan
 		if err != nil {
 			return fmt.Errorf("writing CRD %q: %w", planned.CRD.Name, err)
 		}
-		s.Written(planned.CRD)
+		s.written(planned.CRD)
 	}
 	return nil
 }
 
-// removeUnused deletes the CRDs of kinds that no OperatorCollection, in whatever namespace, has any more according to what is
-// recorded on them, once no custom resource of them is left. As long as a SubOperatorConfig has the collection, its operator
-// needs all of them.
-func (r *Reconciler) removeUnused(ctx context.Context, s *crdplan.DefinitionScope) error {
-	for i := range s.Definitions {
-		definition := &s.Definitions[i]
-		if definition.DeletionTimestamp == nil && crdplan.RecordHolders(definition, s.ID, s.All) {
-			if err := r.Client.Update(ctx, definition, client.FieldOwner(apply.FieldOwner)); err != nil {
-				return fmt.Errorf("recording on CRD %q which OperatorCollections have it: %w", definition.Name, err)
-			}
-		}
-	}
-	if !slices.ContainsFunc(s.Definitions, func(d apiextensionsv1.CustomResourceDefinition) bool { return crd.IsUnused(&d) }) {
-		return nil
-	}
-	s.Unsettled = true
-	// They are read live: a CRD of one that the cache lacks yet would be deleted.
-	live := &v2beta2.OperatorCollectionList{}
-	if err := r.Reader.List(ctx, live); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
-	}
-	claimant, owned := crd.Claimant(s.Definitions), false
-	unused := slices.DeleteFunc(slices.Clone(s.Definitions), func(definition apiextensionsv1.CustomResourceDefinition) bool {
-		return !crd.IsUnused(&definition) || replacement.IsTakenOver(&definition, live.Items) ||
-			slices.ContainsFunc(live.Items, func(oc v2beta2.OperatorCollection) bool {
-				has := hasCollection(&oc, s.ID, claimant)
-				owned = owned || has
-				return has && crdplan.HasKind(&oc, &definition)
-			})
-	})
-	return r.remove(ctx, s, unused, owned)
-}
-
-// remove deletes unused CRDs without custom resources, unless the collection is owned by no OperatorCollection and installed still.
-func (r *Reconciler) remove(ctx context.Context, s *crdplan.DefinitionScope, unused []apiextensionsv1.CustomResourceDefinition, owned bool) error {
-	socs := &v2beta2.SubOperatorConfigList{}
-	if len(unused) > 0 && !owned {
-		if err := r.Reader.List(ctx, socs); err != nil {
-			return fmt.Errorf("listing SubOperatorConfigs: %w", err)
-		}
-	}
-	if slices.ContainsFunc(socs.Items, func(soc v2beta2.SubOperatorConfig) bool { return install.RecordedCollection(&soc) == s.ID }) {
-		return nil // Their removal triggers a reconcile.
-	}
-	var kept []string
-	existing := &instances.Finder{Client: r.Client, Reader: r.Reader}
-	for i := range unused {
-		items, err := existing.ListOf(ctx, &unused[i], "")
-		if err == nil && len(items) == 0 {
-			err = r.delete(ctx, &unused[i])
-		}
-		if err != nil {
-			return err
-		}
-		if len(items) > 0 {
-			kept = append(kept, unused[i].Name)
-		}
-	}
-	if len(kept) > 0 {
-		return status.Waiting(v2beta2.ReasonInstancesExist, intervals.Missing, "CRDs that %s does not have any more are kept for their custom resources: %s", s.ID, strings.Join(kept, ", "))
-	}
-	return nil
-}
-
-func (r *Reconciler) delete(ctx context.Context, definition *apiextensionsv1.CustomResourceDefinition) error {
-	if definition.DeletionTimestamp != nil {
-		return nil
-	}
-	err := r.Client.Delete(ctx, definition, client.Preconditions{UID: &definition.UID, ResourceVersion: &definition.ResourceVersion})
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting CRD %q: %w", definition.Name, err)
-	}
-	return nil
+func replacesAny(versions []crd.Version) bool {
+	return slices.ContainsFunc(versions, func(v crd.Version) bool { return v.Collection.Replaces != model.ID{} })
 }
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.pages = flowcontrol.NewTokenBucketPassiveRateLimiter(pagesPerSecond, 1)
+	r.pages = newPages()
 	return builder.TypedControllerManagedBy[model.ID](mgr).
 		Named("customresourcedefinition").
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, enqueueID(imports.LabelledID), builder.WithPredicates(crdplan.DefinitionEdited)).
@@ -292,3 +282,17 @@ func enqueueID(idOf func(client.Object) model.ID) handler.TypedEventHandler[clie
 }
 
 var _ reconcile.TypedReconciler[model.ID] = &Reconciler{}
+
+// importChanged ignores updates of OperatorCollections and SubOperatorConfigs that change nothing which CRDs depend on, such as
+// those of an annotation that somebody changes in a loop.
+var importChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld, e.ObjectNew
+	if before.GetGeneration() != after.GetGeneration() || !maps.Equal(before.GetLabels(), after.GetLabels()) ||
+		!before.GetDeletionTimestamp().Equal(after.GetDeletionTimestamp()) {
+		return true
+	}
+	was, ok := before.(*v2beta2.OperatorCollection)
+	is, _ := after.(*v2beta2.OperatorCollection)
+	return ok && is != nil && (!equality.Semantic.DeepEqual(was.Status.Collection, is.Status.Collection) ||
+		!equality.Semantic.DeepEqual(was.Status.Artifact, is.Status.Artifact))
+}}
