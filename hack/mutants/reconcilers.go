@@ -120,7 +120,7 @@ var ofReconcilers = []mutation{
 		"(true || reachable.Status == metav1.ConditionTrue ||",
 	},
 	{
-		"a state that is not valid is replaced", "zosendpoint.(*Reconciler).readState",
+		"a state that is not valid is replaced", "zosendpoint.(*stateStore).read",
 		"return secret, state, err",
 		`if err != nil {
 		state, err = &endpoint.State{}, nil
@@ -128,17 +128,17 @@ var ofReconcilers = []mutation{
 	return secret, state, err`,
 	},
 	{
-		"a host key that was pinned counts for another host", "(*endpointScope).knownKeys",
-		"s.endpoint.Status.PinnedFor != mapping.Address(s.endpoint)",
-		"false && s.endpoint.Status.PinnedFor != mapping.Address(s.endpoint)",
+		"a host key that was pinned counts for another host", "zosendpoint.spec.knownKeys",
+		"e.Status.PinnedFor != mapping.Address(e)",
+		"false && e.Status.PinnedFor != mapping.Address(e)",
 	},
 	{
-		"a restored endpoint is probed before its host key counts", "zosendpoint.(*Reconciler).restorePinned",
+		"a restored endpoint is probed before its host key counts", "zosendpoint.restorePinned",
 		"if e.Status.ObservedGeneration != 0 ||",
 		"if e.Status.ObservedGeneration >= 0 ||",
 	},
 	{
-		"the place of a pod that runs is given away", "zosendpoint.(*Reconciler).goneHolders",
+		"the place of a pod that runs is given away", "zosendpoint.(*stateStore).goneHolders",
 		"pods[holder.Pod] = err != nil ||",
 		"pods[holder.Pod] = true || err != nil ||",
 	},

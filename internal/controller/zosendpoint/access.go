@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -52,30 +53,37 @@ func accessMeta(e *v2beta2.ZosEndpoint) metav1.ObjectMeta {
 	}
 }
 
-// grantAccess creates and updates the Role and the RoleBinding of the operators that may use the endpoint. Without such
+// accessGranter lets operators use endpoints.
+type accessGranter struct {
+	client client.Client
+	// reader reads live objects.
+	reader client.Reader
+}
+
+// grant creates and updates the Role and the RoleBinding of the operators that may use the endpoint. Without such
 // operators there is no RoleBinding.
-func (r *Reconciler) grantAccess(ctx context.Context, s *endpointScope) error {
-	role, binding := accessRole(s.endpoint), accessBinding(s.endpoint, s.operators)
+func (r *accessGranter) grant(ctx context.Context, e *v2beta2.ZosEndpoint, operators []rbacv1.Subject) error {
+	role, binding := accessRole(e), accessBinding(e, operators)
 	liveRole, liveBinding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
 	key := client.ObjectKeyFromObject(role)
 	for _, live := range []client.Object{liveRole, liveBinding} {
-		if err := client.IgnoreNotFound(r.Reader.Get(ctx, key, live)); err != nil {
+		if err := client.IgnoreNotFound(r.reader.Get(ctx, key, live)); err != nil {
 			return fmt.Errorf("reading the permissions %q: %w", key, err)
 		}
 	}
-	ours := func(live client.Object) bool { return owns(s.endpoint, live) }
+	ours := func(live client.Object) bool { return owns(e, live) }
 	mayChange := func(live client.Object) bool {
 		return ours(live) || live.GetUID() == liveRole.UID && isRestored(liveRole) && equality.Semantic.DeepEqual(liveRole.Rules, role.Rules) ||
 			live.GetUID() == liveBinding.UID && isRestored(liveBinding) && liveBinding.RoleRef == binding.RoleRef
 	}
-	applier := &apply.Applier{Client: r.Client, Reader: r.Reader}
+	applier := &apply.Applier{Client: r.client, Reader: r.reader}
 
 	var changed []client.Object
 	if !ours(liveRole) || !labelledByUs(liveRole) || !equality.Semantic.DeepEqual(liveRole.Rules, role.Rules) {
 		changed = append(changed, role)
 	}
 	switch {
-	case len(s.operators) > 0:
+	case len(operators) > 0:
 		if !ours(liveBinding) || !labelledByUs(liveBinding) || !equality.Semantic.DeepEqual(liveBinding.Subjects, binding.Subjects) {
 			changed = append(changed, binding)
 		}
@@ -85,7 +93,7 @@ func (r *Reconciler) grantAccess(ctx context.Context, s *endpointScope) error {
 		}
 	}
 	for _, object := range changed {
-		if err := controllerutil.SetOwnerReference(s.endpoint, object, r.Client.Scheme()); err != nil {
+		if err := controllerutil.SetOwnerReference(e, object, r.client.Scheme()); err != nil {
 			return err
 		}
 	}
@@ -122,4 +130,9 @@ func owns(e *v2beta2.ZosEndpoint, object client.Object) bool {
 		}
 	}
 	return false
+}
+
+func isEndpoint(owner metav1.OwnerReference) bool {
+	gv, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && gv.Group == v2beta2.GroupVersion.Group && owner.Kind == "ZosEndpoint"
 }

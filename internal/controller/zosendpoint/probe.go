@@ -3,6 +3,7 @@ package zosendpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
+	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/dialguard"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/probe"
 )
@@ -25,9 +30,74 @@ const (
 	// outageInterval is the maximum delay between probes while runs wait for the end of an outage, and between looks for
 	// pods that are gone while runs wait for each other.
 	outageInterval = 10 * time.Second
+	// exceededInterval is the delay, give or take a tenth, before a ZosEndpoint that is not probed checks whether it may be.
+	exceededInterval = time.Minute
 	// recoveryInterval is the delay before the manager tries again to end an outage that a probe has found to be over.
 	recoveryInterval = time.Second
 )
+
+// spec is what the spec of an endpoint says.
+type spec struct {
+	settings endpoint.Settings
+	hostKeys []ssh.PublicKey
+}
+
+// parseSpec parses what the API server could not check. All problems are in the error.
+func parseSpec(e *v2beta2.ZosEndpoint) (s spec, err error) {
+	stalled := func(reason string, err error) error {
+		if err == nil {
+			return nil
+		}
+		return status.Stalled(reason, err)
+	}
+	_, variables := render.Variables(e.Spec.Variables)
+	var problems []error
+	for i, line := range e.Spec.HostKeys {
+		key, err := probe.ParseHostKey(line)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("spec.hostKeys[%d]: %w", i, err))
+			continue
+		}
+		s.hostKeys = append(s.hostKeys, key)
+	}
+	settings, windows := endpoint.SettingsOf(e)
+	s.settings = settings
+	return s, status.Join(stalled(v2beta2.ReasonInvalidVariables, variables),
+		stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(problems...)), stalled(v2beta2.ReasonInvalidRunWindows, windows))
+}
+
+// checkNumber returns an error if the ZosEndpoint must not be probed because there are too many. One that was probed before is
+// probed again, whatever the limits are.
+func checkNumber(ctx context.Context, reader client.Reader, limits budget.Limits, e *v2beta2.ZosEndpoint) error {
+	if endpoint.IsProbed(e) || e.Spec.EndpointType == v2beta2.EndpointLocal {
+		return nil
+	}
+	list := &v2beta2.ZosEndpointList{}
+	if err := reader.List(ctx, list); err != nil {
+		return fmt.Errorf("listing ZosEndpoints: %w", err)
+	}
+	all := append(slices.DeleteFunc(list.Items, func(other v2beta2.ZosEndpoint) bool {
+		return other.UID == e.UID || other.Spec.EndpointType == v2beta2.EndpointLocal
+	}), *e)
+	slices.SortFunc(all, func(a, b v2beta2.ZosEndpoint) int {
+		if mapping.Older(&a, &b) {
+			return -1
+		}
+		return 1
+	})
+	claims, own := make([]budget.Claim, len(all)), 0
+	for i := range all {
+		one := budget.Items{string(all[i].UID): 1}
+		claims[i] = budget.Claim{Namespace: all[i].Namespace, Wanted: one}
+		if endpoint.IsProbed(&all[i]) {
+			claims[i].Held = one
+		}
+		if all[i].UID == e.UID {
+			own = i
+		}
+	}
+	return status.BudgetExceeded(budget.Budget{Limits: limits, Name: "probed ZosEndpoints", Flag: "--max-probed-endpoints"}.Check(claims, own))
+}
 
 // probeResult is the result of a probe.
 type probeResult struct {
@@ -37,9 +107,20 @@ type probeResult struct {
 	err error
 	// latency is the text for status.
 	latency string
+	// took is the time that the probe took.
+	took time.Duration
 }
 
-// probeMemory is what the manager knows of an endpoint between reconciles. After a restart each endpoint is probed.
+// prober probes endpoints.
+type prober struct {
+	*probe.Prober
+	// slots limit concurrent probes.
+	slots *pace.NamespaceLimit
+	// interval is how often a reachable endpoint is probed.
+	interval time.Duration
+}
+
+// probeMemory is what the manager knows of an endpoint between reconciles, one of which uses it at a time. After a restart each endpoint is probed.
 type probeMemory struct {
 	// target is what the result of a probe depends on. If it changes, the endpoint is probed at once.
 	target string
@@ -57,17 +138,14 @@ type probeMemory struct {
 	shown time.Time
 }
 
-// remember returns the memory of an endpoint. Only one reconcile at a time uses it.
-func (r *Reconciler) remember(e *v2beta2.ZosEndpoint) *probeMemory {
-	found, _ := r.memories.LoadOrStore(client.ObjectKeyFromObject(e), &probeMemory{})
-	memory := found.(*probeMemory)
+// retarget makes an endpoint be probed at once if what the result of a probe depends on has changed.
+func (memory *probeMemory) retarget(e *v2beta2.ZosEndpoint) {
 	target := strings.Join(append([]string{
 		string(e.UID), string(e.Spec.EndpointType), mapping.Address(e), e.Annotations[endpoint.AnnotationRetry],
 	}, e.Spec.HostKeys...), "\n")
 	if memory.target != target {
 		memory.target, memory.due, memory.failed = target, time.Time{}, time.Now()
 	}
-	return memory
 }
 
 // outageOf returns the outage of a system that its state records, or nil.
@@ -78,27 +156,21 @@ func outageOf(state *endpoint.State, address string) *endpoint.Outage {
 	return state.Systems[address].Outage
 }
 
-// outage returns the outage of the endpoint's system, or nil if there is none or a probe has found it to be over.
-func (s *endpointScope) outage(memory *probeMemory) *endpoint.Outage {
-	outage := outageOf(s.state, s.settings.Address)
+// outageOf returns the outage of a system that its state records, or nil if there is none or a probe has found it to be over.
+func (memory *probeMemory) outageOf(state *endpoint.State, address string) *endpoint.Outage {
+	outage := outageOf(state, address)
 	if outage == nil || memory.over.Equal(outage.Since) {
 		return nil
 	}
 	return outage
 }
 
-// probe probes the endpoint if a probe is due. An outage that runs have noticed and status does not show yet is shown first.
-func (r *Reconciler) probe(ctx context.Context, s *endpointScope, memory *probeMemory) {
-	if s.endpoint.Spec.EndpointType == v2beta2.EndpointLocal {
-		return
-	}
-	now := time.Now()
-	if s.exceeded != nil {
-		memory.due = now.Add(pace.Jitter(exceededInterval))
-		return
-	}
-	outage := s.outage(memory)
-	if s.state != nil {
+// probe probes the endpoint if a probe is due, and returns nil if it did not. An outage that runs have noticed and status does not show yet is
+// shown first. The probe is postponed if too many others run.
+func (p *prober) probe(ctx context.Context, e *v2beta2.ZosEndpoint, s spec, state *endpoint.State, memory *probeMemory) (result *probeResult, postponed bool) {
+	now, address := time.Now(), s.settings.Address
+	outage := memory.outageOf(state, address)
+	if state != nil {
 		var since time.Time
 		if outage != nil {
 			since = outage.Since
@@ -107,25 +179,23 @@ func (r *Reconciler) probe(ctx context.Context, s *endpointScope, memory *probeM
 			memory.outage, memory.due = since, now
 		}
 	}
-	if now.Before(memory.due) || outage != nil && !meta.IsStatusConditionFalse(s.endpoint.Status.Conditions, v2beta2.ConditionReachable) {
-		return
+	if now.Before(memory.due) || outage != nil && !meta.IsStatusConditionFalse(e.Status.Conditions, v2beta2.ConditionReachable) {
+		return nil, false
 	}
-	release := r.probes.TryAcquire(s.endpoint.Namespace)
+	release := p.slots.TryAcquire(e.Namespace)
 	if release == nil {
-		s.postponed = true
-		memory.due = now.Add(r.interval(unreachableInterval))
-		return
+		memory.due = now.Add(p.atMost(unreachableInterval))
+		return nil, true
 	}
 	defer release()
-	result := &probeResult{}
-	result.shown, result.err = r.Prober.Probe(ctx, s.endpoint.Spec.Host, s.endpoint.Spec.EffectivePort(), s.knownKeys())
+	result = &probeResult{}
+	result.shown, result.err = p.Probe(ctx, e.Spec.Host, e.Spec.EffectivePort(), s.knownKeys(e))
 	answered := isAnswer(result.err)
-	if outage != nil && answered && memory.failed.Before(outage.Since) && s.state.IsFlapping(s.settings.Address, now) {
-		memory.due = now.Add(r.interval(outageInterval))
-		return // The manager can connect, but runs cannot: status keeps what they said.
+	if outage != nil && answered && memory.failed.Before(outage.Since) && state.IsFlapping(address, now) {
+		memory.due = now.Add(p.atMost(outageInterval))
+		return nil, false // The manager can connect, but runs cannot: status keeps what they said.
 	}
-	s.probe = result
-	r.measure(s, time.Since(now))
+	result.took = time.Since(now)
 	if !answered {
 		memory.failed = time.Now().Add(time.Second) // The condition that follows has its time in seconds.
 	}
@@ -134,13 +204,14 @@ func (r *Reconciler) probe(ctx context.Context, s *endpointScope, memory *probeM
 	}
 	switch {
 	case result.err == nil:
-		memory.due = now.Add(r.interval(r.ProbeInterval))
-		result.latency = memory.latency(s.endpoint.Status.Latency, time.Since(now), now)
+		memory.due = now.Add(p.atMost(p.interval))
+		result.latency = memory.latency(e.Status.Latency, result.took, now)
 	case outage != nil && !answered:
-		memory.due = now.Add(r.interval(outageInterval))
+		memory.due = now.Add(p.atMost(outageInterval))
 	default:
-		memory.due = now.Add(r.interval(unreachableInterval))
+		memory.due = now.Add(p.atMost(unreachableInterval))
 	}
+	return result, false
 }
 
 // isAnswer reports whether a probe with that result has reached the system, if only to find another host key.
@@ -150,12 +221,12 @@ func isAnswer(err error) bool {
 }
 
 // knownKeys returns the host keys of the spec, or else the one that was pinned for the present host and port.
-func (s *endpointScope) knownKeys() []ssh.PublicKey {
-	known := s.known
-	if len(known) > 0 || s.endpoint.Status.PinnedFor != mapping.Address(s.endpoint) {
+func (s spec) knownKeys(e *v2beta2.ZosEndpoint) []ssh.PublicKey {
+	known := s.hostKeys
+	if len(known) > 0 || e.Status.PinnedFor != mapping.Address(e) {
 		return known
 	}
-	for _, line := range s.endpoint.Status.HostKeys {
+	for _, line := range e.Status.HostKeys {
 		if key, err := probe.ParseHostKey(line); err == nil {
 			known = append(known, key)
 		}
@@ -163,54 +234,17 @@ func (s *endpointScope) knownKeys() []ssh.PublicKey {
 	return known
 }
 
-// interval spreads probes over time.
-func (r *Reconciler) interval(most time.Duration) time.Duration {
-	return pace.Jitter(min(r.ProbeInterval, most))
-}
-
-// after returns the delay before the next reconcile, or zero.
-func (r *Reconciler) after(s *endpointScope, memory *probeMemory) time.Duration {
-	var delays []time.Duration
-	if s.endpoint.Spec.EndpointType != v2beta2.EndpointLocal {
-		delays = append(delays, time.Until(memory.due))
-	}
-	if s.conflict {
-		delays = append(delays, recoveryInterval)
-	}
-	if s.state != nil {
-		system := s.state.Systems[s.settings.Address]
-		if system != nil && len(system.Queue) > 0 || isTried(s.state) {
-			delays = append(delays, outageInterval)
-		}
-		switch over := system != nil && system.Outage != nil && memory.over.Equal(system.Outage.Since); {
-		case over && s.probe != nil:
-			delays = append(delays, 0)
-		case over:
-			delays = append(delays, recoveryInterval)
-		}
-	}
-	if len(delays) == 0 {
-		return 0
-	}
-	return max(slices.Min(delays), time.Millisecond)
-}
-
-// isTried reports whether a run tries a credential of the security domain: others wait for it.
-func isTried(state *endpoint.State) bool {
-	for _, logon := range state.Logons {
-		if logon.Trying != nil {
-			return true
-		}
-	}
-	return false
+// atMost spreads probes over time.
+func (p *prober) atMost(most time.Duration) time.Duration {
+	return pace.Jitter(min(p.interval, most))
 }
 
 // mayRecover reports whether the outage of the endpoint's system has ended: a probe that began later was answered, and
 // status says so. Status is written before the state, by the reconcile before: runs regard a system as unreachable if either
 // says so, and in the other order a run could begin another outage in between.
-func (memory *probeMemory) mayRecover(s *endpointScope, state *endpoint.State) bool {
-	outage := outageOf(state, s.settings.Address)
-	reachable := meta.FindStatusCondition(s.endpoint.Status.Conditions, v2beta2.ConditionReachable)
+func (memory *probeMemory) mayRecover(e *v2beta2.ZosEndpoint, state *endpoint.State, address string) bool {
+	outage := outageOf(state, address)
+	reachable := meta.FindStatusCondition(e.Status.Conditions, v2beta2.ConditionReachable)
 	return outage != nil && memory.over.Equal(outage.Since) && reachable != nil &&
 		(reachable.Status == metav1.ConditionTrue || reachable.Reason == v2beta2.ReasonHostKeyMismatch)
 }
@@ -262,4 +296,17 @@ func roundLatency(latency time.Duration) time.Duration {
 		}
 	}
 	return latencySteps[len(latencySteps)-1]
+}
+
+// probeFailure gives an error of a probe its reason.
+func probeFailure(err error) error {
+	var mismatch *probe.HostKeyMismatchError
+	var forbidden *dialguard.Error
+	switch {
+	case errors.As(err, &mismatch):
+		return status.Retry(v2beta2.ReasonHostKeyMismatch, fmt.Errorf("%w: if the key was changed on purpose, put the new one into spec.hostKeys", err))
+	case errors.As(err, &forbidden):
+		return status.Retry(v2beta2.ReasonHostForbidden, err)
+	}
+	return status.Retry(v2beta2.ReasonHostUnreachable, err)
 }

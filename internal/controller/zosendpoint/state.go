@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/util/retry"
@@ -38,68 +37,71 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
 
-// updateState creates the state of the endpoint's security domain, or changes what the manager is responsible for in it.
-// Operators write it too. The write that loses is repeated.
-func (r *Reconciler) updateState(ctx context.Context, s *endpointScope, memory *probeMemory) error {
-	name := endpoint.StateName(s.endpoint)
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		secret, state, err := r.readState(ctx, s.endpoint.Namespace, name)
+// stateStore has the states of security domains.
+type stateStore struct {
+	client client.Client
+	// reader reads live objects.
+	reader client.Reader
+	// cached reads the Secrets with states from a cache of their own.
+	cached client.Reader
+}
+
+// update creates the state of the endpoint's security domain, or changes what the manager is responsible for in it, and returns it.
+// Operators write it too. The write that loses is repeated. A conflict is the error if that was not enough. The state is nil if it could not
+// be read.
+func (r *stateStore) update(
+	ctx context.Context, e *v2beta2.ZosEndpoint, address string, installed map[string]bool, memory *probeMemory,
+) (known *endpoint.State, err error) {
+	name := endpoint.StateName(e)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		secret, state, err := r.read(ctx, e.Namespace, name)
 		if err != nil {
 			return err
 		}
 		before := secret.DeepCopy()
-		members, err := r.membersOf(ctx, s.endpoint, name)
+		members, err := r.membersOf(ctx, e, name)
 		if err != nil {
 			return err
 		}
 		if err := r.setMembers(secret, state, members); err != nil {
 			return err
 		}
-		state.AllowRetry(s.endpoint.Name, s.endpoint.Annotations[endpoint.AnnotationRetry])
-		if memory.mayRecover(s, state) {
-			state.Recover(s.settings.Address, time.Now())
+		state.AllowRetry(e.Name, e.Annotations[endpoint.AnnotationRetry])
+		if memory.mayRecover(e, state, address) {
+			state.Recover(address, time.Now())
 		}
-		gone, err := r.goneHolders(ctx, s, state)
+		gone, err := r.goneHolders(ctx, installed, state)
 		if err != nil {
 			return err
 		}
 		state.Evict(time.Now(), gone)
-		s.state = state
-		return r.writeState(ctx, secret, before, state)
+		known = state
+		return r.write(ctx, secret, before, state)
 	})
-	switch {
-	case apierrors.IsConflict(err):
-		s.conflict = true
-		return nil
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return nil
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		err = nil
 	}
-	return err
+	return known, err
 }
 
-// leaveStates removes the endpoint from the security domains to which it belonged before.
-func (r *Reconciler) leaveStates(ctx context.Context, s *endpointScope) error {
+// leaveOthers removes the endpoint from the security domains to which it belonged before.
+func (r *stateStore) leaveOthers(ctx context.Context, e *v2beta2.ZosEndpoint) error {
 	list := &corev1.SecretList{}
-	if err := r.states.List(ctx, list, client.InNamespace(s.endpoint.Namespace)); err != nil {
+	if err := r.cached.List(ctx, list, client.InNamespace(e.Namespace)); err != nil {
 		return fmt.Errorf("listing Secrets: %w", err)
 	}
 	var errs []error
 	for i := range list.Items {
-		if name := list.Items[i].Name; name != endpoint.StateName(s.endpoint) && owns(s.endpoint, &list.Items[i]) {
-			errs = append(errs, retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.leaveState(ctx, s.endpoint, name) }))
+		if name := list.Items[i].Name; name != endpoint.StateName(e) && owns(e, &list.Items[i]) {
+			errs = append(errs, retry.RetryOnConflict(retry.DefaultRetry, func() error { return r.leave(ctx, e, name) }))
 		}
 	}
-	err := errors.Join(errs...)
-	if apierrors.IsConflict(err) {
-		s.conflict = true
-		return nil
-	}
-	return err
+	return errors.Join(errs...)
 }
 
-// leaveState removes an endpoint from one security domain. The last one deletes the state.
-func (r *Reconciler) leaveState(ctx context.Context, e *v2beta2.ZosEndpoint, name string) error {
-	secret, err := r.readStateSecret(ctx, e.Namespace, name)
+// leave removes an endpoint from one security domain. The last one deletes the state.
+func (r *stateStore) leave(ctx context.Context, e *v2beta2.ZosEndpoint, name string) error {
+	secret, err := r.readSecret(ctx, e.Namespace, name)
 	if err != nil || secret == nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (r *Reconciler) leaveState(ctx context.Context, e *v2beta2.ZosEndpoint, nam
 		return err
 	}
 	if len(members) == 0 {
-		err := r.Client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
+		err := r.client.Delete(ctx, secret, client.Preconditions{UID: &secret.UID, ResourceVersion: &secret.ResourceVersion})
 		return client.IgnoreNotFound(err)
 	}
 	state, err := parseState(secret)
@@ -119,13 +121,13 @@ func (r *Reconciler) leaveState(ctx context.Context, e *v2beta2.ZosEndpoint, nam
 	if err := r.setMembers(secret, state, members); err != nil {
 		return err
 	}
-	return r.writeState(ctx, secret, before, state)
+	return r.write(ctx, secret, before, state)
 }
 
-// readState reads a state, or returns a new one in a Secret without a UID. A state that cannot be read is never replaced: what
+// read reads a state, or returns a new one in a Secret without a UID. A state that cannot be read is never replaced: what
 // it says about refused credentials and running playbooks would be lost.
-func (r *Reconciler) readState(ctx context.Context, namespace, name string) (*corev1.Secret, *endpoint.State, error) {
-	secret, err := r.readStateSecret(ctx, namespace, name)
+func (r *stateStore) read(ctx context.Context, namespace, name string) (*corev1.Secret, *endpoint.State, error) {
+	secret, err := r.readSecret(ctx, namespace, name)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -136,11 +138,11 @@ func (r *Reconciler) readState(ctx context.Context, namespace, name string) (*co
 	return secret, state, err
 }
 
-// readStateSecret reads the Secret with a state. It is nil if it does not exist. One that was not created for ZosEndpoints is an
+// readSecret reads the Secret with a state. It is nil if it does not exist. One that was not created for ZosEndpoints is an
 // error with a reason.
-func (r *Reconciler) readStateSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+func (r *stateStore) readSecret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
+	err := r.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
@@ -166,11 +168,11 @@ func newStateSecret(namespace, name string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string][]byte{}}
 }
 
-// writeState writes a Secret if it differs from before. It fails with a conflict if others changed it in the meantime.
-func (r *Reconciler) writeState(ctx context.Context, secret, before *corev1.Secret, state *endpoint.State) error {
+// write writes a Secret if it differs from before. It fails with a conflict if others changed it in the meantime.
+func (r *stateStore) write(ctx context.Context, secret, before *corev1.Secret, state *endpoint.State) error {
 	secret.Data[endpoint.StateFile] = state.Marshal()
 	if before.UID == "" {
-		err := r.Client.Create(ctx, secret, client.FieldOwner(apply.FieldOwner))
+		err := r.client.Create(ctx, secret, client.FieldOwner(apply.FieldOwner))
 		if apierrors.IsAlreadyExists(err) {
 			return apierrors.NewConflict(corev1.Resource("secrets"), secret.Name, err)
 		}
@@ -179,13 +181,13 @@ func (r *Reconciler) writeState(ctx context.Context, secret, before *corev1.Secr
 	if equality.Semantic.DeepEqual(before, secret) {
 		return nil
 	}
-	return r.Client.Update(ctx, secret, client.FieldOwner(apply.FieldOwner))
+	return r.client.Update(ctx, secret, client.FieldOwner(apply.FieldOwner))
 }
 
 // membersOf returns the ZosEndpoints of a state, sorted by name. They come from the cache, except the given one.
-func (r *Reconciler) membersOf(ctx context.Context, e *v2beta2.ZosEndpoint, name string) ([]v2beta2.ZosEndpoint, error) {
+func (r *stateStore) membersOf(ctx context.Context, e *v2beta2.ZosEndpoint, name string) ([]v2beta2.ZosEndpoint, error) {
 	list := &v2beta2.ZosEndpointList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(e.Namespace), client.MatchingFields{imports.IndexState: name}); err != nil {
+	if err := r.client.List(ctx, list, client.InNamespace(e.Namespace), client.MatchingFields{imports.IndexState: name}); err != nil {
 		return nil, fmt.Errorf("listing ZosEndpoints: %w", err)
 	}
 	members := slices.DeleteFunc(list.Items, func(other v2beta2.ZosEndpoint) bool {
@@ -200,7 +202,7 @@ func (r *Reconciler) membersOf(ctx context.Context, e *v2beta2.ZosEndpoint, name
 
 // setMembers sets what a Secret with a state says about the ZosEndpoints of its security domain: its owners, the limits of
 // their systems, and whose annotations were seen.
-func (r *Reconciler) setMembers(secret *corev1.Secret, state *endpoint.State, members []v2beta2.ZosEndpoint) error {
+func (r *stateStore) setMembers(secret *corev1.Secret, state *endpoint.State, members []v2beta2.ZosEndpoint) error {
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, endpoint.LabelState, "true")
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, render.LabelManagedBy, render.ManagedBy)
 	secret.OwnerReferences = slices.DeleteFunc(secret.OwnerReferences, func(owner metav1.OwnerReference) bool {
@@ -209,7 +211,7 @@ func (r *Reconciler) setMembers(secret *corev1.Secret, state *endpoint.State, me
 	limits, names := map[string]int{}, map[string]bool{}
 	for _, member := range members {
 		if !owns(&member, secret) {
-			if err := controllerutil.SetOwnerReference(&member, secret, r.Client.Scheme()); err != nil {
+			if err := controllerutil.SetOwnerReference(&member, secret, r.client.Scheme()); err != nil {
 				return err
 			}
 		}
@@ -228,15 +230,10 @@ func (r *Reconciler) setMembers(secret *corev1.Secret, state *endpoint.State, me
 	return nil
 }
 
-func isEndpoint(owner metav1.OwnerReference) bool {
-	gv, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && gv.Group == v2beta2.GroupVersion.Group && owner.Kind == "ZosEndpoint"
-}
-
 // goneHolders returns the function for [endpoint.State.Evict]: pods that do not exist any more or have ended, and operators
 // that are not installed any more. The pod of such an operator keeps its places until it has ended. Operators write the state, so
 // names can be anything.
-func (r *Reconciler) goneHolders(ctx context.Context, s *endpointScope, state *endpoint.State) (
+func (r *stateStore) goneHolders(ctx context.Context, installed map[string]bool, state *endpoint.State) (
 	gone func(operator, podName string, pod types.UID) bool, err error) {
 	pods := map[types.UID]bool{}
 	for _, holder := range holdersOf(state) {
@@ -245,7 +242,7 @@ func (r *Reconciler) goneHolders(ctx context.Context, s *endpointScope, state *e
 		}
 		namespace, _, _ := strings.Cut(holder.Operator, "/")
 		pod := &corev1.Pod{}
-		err := r.Reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: holder.PodName}, pod)
+		err := r.reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: holder.PodName}, pod)
 		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading pod %q in namespace %q: %w", holder.PodName, namespace, err)
 		}
@@ -253,7 +250,7 @@ func (r *Reconciler) goneHolders(ctx context.Context, s *endpointScope, state *e
 	}
 	return func(operator, podName string, pod types.UID) bool {
 		if podName == "" && pod == "" {
-			return !s.installed[operator]
+			return !installed[operator]
 		}
 		return !isPod(operator, podName) || pods[pod]
 	}, nil
@@ -327,9 +324,9 @@ func stateHasNews() predicate.TypedPredicate[*corev1.Secret] {
 	}}
 }
 
-// ofState maps a Secret with a state to the ZosEndpoints of its security domain, and to those that have left it.
-func (r *Reconciler) ofState(ctx context.Context, secret *corev1.Secret) []reconcile.Request {
-	requests := pace.RequestsOf(ctx, r.Client, &v2beta2.ZosEndpointList{}, client.InNamespace(secret.Namespace), client.MatchingFields{imports.IndexState: secret.Name})
+// membersOfState maps a Secret with a state to the ZosEndpoints of its security domain, and to those that have left it.
+func (r *stateStore) membersOfState(ctx context.Context, secret *corev1.Secret) []reconcile.Request {
+	requests := pace.RequestsOf(ctx, r.client, &v2beta2.ZosEndpointList{}, client.InNamespace(secret.Namespace), client.MatchingFields{imports.IndexState: secret.Name})
 	for _, owner := range secret.OwnerReferences {
 		if isEndpoint(owner) {
 			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: secret.Namespace, Name: owner.Name}})
@@ -339,10 +336,10 @@ func (r *Reconciler) ofState(ctx context.Context, secret *corev1.Secret) []recon
 }
 
 // neighborsOf maps a ZosEndpoint that was deleted to the others of its security domain: limits may have changed.
-func (r *Reconciler) neighborsOf(ctx context.Context, object client.Object) []reconcile.Request {
+func (r *stateStore) neighborsOf(ctx context.Context, object client.Object) []reconcile.Request {
 	e, ok := object.(*v2beta2.ZosEndpoint)
 	if !ok {
 		return nil
 	}
-	return pace.RequestsOf(ctx, r.Client, &v2beta2.ZosEndpointList{}, client.InNamespace(e.Namespace), client.MatchingFields{imports.IndexState: endpoint.StateName(e)})
+	return pace.RequestsOf(ctx, r.client, &v2beta2.ZosEndpointList{}, client.InNamespace(e.Namespace), client.MatchingFields{imports.IndexState: endpoint.StateName(e)})
 }

@@ -3,7 +3,6 @@ package zosendpoint
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,13 +24,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection/render"
+	"github.com/collection-operator/collection-operator/internal/controller/metrics"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
-	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/probe"
 )
 
@@ -74,37 +71,10 @@ const (
 	maxConcurrentEndpoints = 8
 )
 
-// endpointScope is shared by the steps of one reconciliation. The status of the ZosEndpoint is computed from it.
-type endpointScope struct {
-	endpoint *v2beta2.ZosEndpoint
-	// settings of the spec.
-	settings endpoint.Settings
-	// known are the host keys of the spec.
-	known []ssh.PublicKey
-	// accepted is true if the spec is valid, and its users are known.
-	accepted bool
-	// users are the SubOperatorConfigs that map the endpoint.
-	users []v2beta2.SubOperatorConfigReference
-	// operators has the ServiceAccounts of the operators that may use the endpoint.
-	operators []rbacv1.Subject
-	// installed has all operators of the namespace's SubOperatorConfigs, as namespace/name.
-	installed map[string]bool
-	// state of the security domain, nil if it could not be read.
-	state *endpoint.State
-	// conflict is true if others changed the state at the same time: the reconciliation is repeated.
-	conflict bool
-	// probe is the result of the probe, nil if there was none.
-	probe *probeResult
-	// exceeded is not nil if the endpoint is not probed because there are too many.
-	exceeded error
-	// postponed is true if a probe was due, but too many others run.
-	postponed bool
-}
-
 // Reconcile implements [reconcile.Reconciler].
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}}
-	if err := r.Reader.Get(ctx, req.NamespacedName, s.endpoint); err != nil {
+	e := &v2beta2.ZosEndpoint{}
+	if err := r.Reader.Get(ctx, req.NamespacedName, e); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.memories.Delete(req.NamespacedName)
 			r.answers.Delete(req.NamespacedName)
@@ -112,84 +82,112 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return ctrl.Result{}, err
 	}
-	if s.endpoint.DeletionTimestamp != nil {
+	if e.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	if err := r.restorePinned(ctx, s.endpoint); err != nil {
+	if err := restorePinned(ctx, r.Client, e); err != nil {
 		return ctrl.Result{}, err
 	}
-	memory := r.remember(s.endpoint)
-	err := r.Namespaces.Check(s.endpoint.Namespace)
+	found, _ := r.memories.LoadOrStore(req.NamespacedName, &probeMemory{})
+	memory, o := found.(*probeMemory), &outcome{}
+	memory.retarget(e)
+	err := r.reconcile(ctx, e, memory, o)
+	result, err := o.write(ctx, r.Client, r.Recorder, e, memory, err)
 	if err == nil {
-		err = r.check(s)
-	}
-	if err == nil {
-		err = r.findUsers(ctx, s)
-	}
-	if err == nil {
-		s.accepted = true
-		// A failure of one does not affect the others.
-		s.exceeded = r.checkNumber(ctx, s.endpoint)
-		err = status.Join(r.updateState(ctx, s, memory), r.leaveStates(ctx, s), r.grantAccess(ctx, s))
-		r.probe(ctx, s, memory)
-	}
-	result, err := r.patchStatus(ctx, s, memory, err)
-	if err == nil {
-		err = r.recordPinned(ctx, s.endpoint)
+		err = recordPinned(ctx, r.Client, e)
 	}
 	return result, err
 }
 
-// check parses what the API server could not check. All problems are in the error.
-func (r *Reconciler) check(s *endpointScope) error {
-	stalled := func(reason string, err error) error {
-		if err == nil {
-			return nil
-		}
-		return status.Stalled(reason, err)
+// reconcile lets operators use the endpoint, and probes it.
+func (r *Reconciler) reconcile(ctx context.Context, e *v2beta2.ZosEndpoint, memory *probeMemory, o *outcome) error {
+	err := r.Namespaces.Check(e.Namespace)
+	if err != nil {
+		return err
 	}
-	_, variables := render.Variables(s.endpoint.Spec.Variables)
-	var hostKeys []error
-	for i, line := range s.endpoint.Spec.HostKeys {
-		key, err := probe.ParseHostKey(line)
-		if err != nil {
-			hostKeys = append(hostKeys, fmt.Errorf("spec.hostKeys[%d]: %w", i, err))
-			continue
-		}
-		s.known = append(s.known, key)
+	if o.spec, err = parseSpec(e); err != nil {
+		return err
 	}
-	settings, windows := endpoint.SettingsOf(s.endpoint)
-	s.settings = settings
-	return status.Join(stalled(v2beta2.ReasonInvalidVariables, variables),
-		stalled(v2beta2.ReasonInvalidHostKeys, errors.Join(hostKeys...)), stalled(v2beta2.ReasonInvalidRunWindows, windows))
+	if o.users, err = findUsers(ctx, r.Client, e); err != nil {
+		return err
+	}
+	o.accepted = true
+	// A failure of one does not affect the others.
+	o.exceeded = checkNumber(ctx, r.Client, r.Probed, e)
+	states, access := r.stateStore(), &accessGranter{client: r.Client, reader: r.Reader}
+	var updating error
+	o.state, updating = states.update(ctx, e, o.settings.Address, o.installed, memory)
+	leaving := states.leaveOthers(ctx, e)
+	o.conflict = apierrors.IsConflict(updating) || apierrors.IsConflict(leaving)
+	err = status.Join(exceptConflict(updating), exceptConflict(leaving), access.grant(ctx, e, o.operators))
+	r.probe(ctx, e, memory, o)
+	return err
+}
+
+// exceptConflict returns an error, or nil for a conflict with another write to a state.
+func exceptConflict(err error) error {
+	if apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// probe probes the endpoint unless there are too many, and counts the probe.
+func (r *Reconciler) probe(ctx context.Context, e *v2beta2.ZosEndpoint, memory *probeMemory, o *outcome) {
+	if e.Spec.EndpointType == v2beta2.EndpointLocal {
+		return
+	}
+	if o.exceeded != nil {
+		memory.due = time.Now().Add(pace.Jitter(exceededInterval))
+		return
+	}
+	prober := &prober{Prober: r.Prober, slots: r.probes, interval: r.ProbeInterval}
+	o.probe, o.postponed = prober.probe(ctx, e, o.spec, o.state, memory)
+	switch {
+	case o.probe == nil:
+	case o.probe.err != nil:
+		metrics.Probed(status.AsError(probeFailure(o.probe.err)).Reason)
+	default:
+		metrics.Probed(metrics.ResultSucceeded)
+		r.answers.Store(client.ObjectKeyFromObject(e), answer{at: time.Now(), took: o.probe.took})
+	}
 }
 
 // findUsers determines the SubOperatorConfigs that map the endpoint, and the operators that they have installed for it.
-func (r *Reconciler) findUsers(ctx context.Context, s *endpointScope) error {
+func findUsers(ctx context.Context, reader client.Reader, e *v2beta2.ZosEndpoint) (users, error) {
 	list := &v2beta2.SubOperatorConfigList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(s.endpoint.Namespace)); err != nil {
-		return fmt.Errorf("listing SubOperatorConfigs: %w", err)
+	if err := reader.List(ctx, list, client.InNamespace(e.Namespace)); err != nil {
+		return users{}, fmt.Errorf("listing SubOperatorConfigs: %w", err)
 	}
-	allows := func(m v2beta2.NamespaceMapping) bool { return mapping.Allows(m, s.endpoint.Name) }
+	allows := func(m v2beta2.NamespaceMapping) bool { return mapping.Allows(m, e.Name) }
 	operators := map[rbacv1.Subject]bool{}
-	s.installed = map[string]bool{}
+	u := users{installed: map[string]bool{}}
 	for i := range list.Items {
 		soc := &list.Items[i]
 		if slices.ContainsFunc(soc.Spec.Mapping, allows) {
-			s.users = append(s.users, v2beta2.SubOperatorConfigReference{Name: soc.Name})
+			u.configs = append(u.configs, v2beta2.SubOperatorConfigReference{Name: soc.Name})
 		}
 		for _, operator := range install.OperatorsOf(soc) {
-			s.installed[operator.Namespace+"/"+operator.Name] = true
+			u.installed[operator.Namespace+"/"+operator.Name] = true
 			if slices.ContainsFunc(soc.Spec.Mapping, func(m v2beta2.NamespaceMapping) bool { return m.Namespace == operator.Namespace && allows(m) }) {
 				operators[operator] = true
 			}
 		}
 	}
-	slices.SortFunc(s.users, func(a, b v2beta2.SubOperatorConfigReference) int { return strings.Compare(a.Name, b.Name) })
-	s.operators = slices.SortedFunc(maps.Keys(operators), func(a, b rbacv1.Subject) int {
+	slices.SortFunc(u.configs, func(a, b v2beta2.SubOperatorConfigReference) int { return strings.Compare(a.Name, b.Name) })
+	u.operators = slices.SortedFunc(maps.Keys(operators), func(a, b rbacv1.Subject) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	return nil
+	return u, nil
+}
+
+// Measure returns what is known about the ZosEndpoints that are probed, from caches.
+func (r *Reconciler) Measure(ctx context.Context) ([]metrics.Endpoint, error) {
+	return measure(ctx, r.Client, r.states, &r.answers)
+}
+
+func (r *Reconciler) stateStore() *stateStore {
+	return &stateStore{client: r.Client, reader: r.Reader, cached: r.states}
 }
 
 // SetupWithManager registers the controller.
@@ -205,7 +203,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&v2beta2.ZosEndpoint{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(r.neighborsOf), builder.WithPredicates(predicate.Funcs{
+		Watches(&v2beta2.ZosEndpoint{}, handler.EnqueueRequestsFromMapFunc(r.stateStore().neighborsOf), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
@@ -213,7 +211,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.Funcs{UpdateFunc: install.OperatorsChanged}))).
 		WatchesMetadata(&rbacv1.Role{}, owner).
 		WatchesMetadata(&rbacv1.RoleBinding{}, owner).
-		WatchesRawSource(source.Kind(states, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.ofState), stateHasNews())).
+		WatchesRawSource(source.Kind(states, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(r.stateStore().membersOfState), stateHasNews())).
 		WithOptions(pace.Options(int(workers.Total))).
 		Complete(pace.PacedWithin(r, workers))
 }

@@ -89,10 +89,10 @@ func TestDescribeCredentials(t *testing.T) {
 		"one of two refused":   {map[string]*endpoint.Logon{"a": {Accepted: accepted(at)}, "b": {Refused: refused(at)}}, "False", "user b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}, state: &endpoint.State{Logons: test.logons}}
-			status.SetCondition(&s.endpoint.Status.Conditions, v2beta2.ConditionCredentialAccepted, 1, nil, "before")
-			describeCredentials(s)
-			got := meta.FindStatusCondition(s.endpoint.Status.Conditions, v2beta2.ConditionCredentialAccepted)
+			e := &v2beta2.ZosEndpoint{}
+			status.SetCondition(&e.Status.Conditions, v2beta2.ConditionCredentialAccepted, 1, nil, "before")
+			describeCredentials(e, &endpoint.State{Logons: test.logons})
+			got := meta.FindStatusCondition(e.Status.Conditions, v2beta2.ConditionCredentialAccepted)
 			if got == nil {
 				got = &metav1.Condition{}
 			}
@@ -165,8 +165,7 @@ func TestHoldersThatAreNoPods(t *testing.T) {
 			t.Errorf("%q %q: got %v", test.operator, test.pod, got)
 		}
 	}
-	s := &endpointScope{installed: map[string]bool{"n/o": true}}
-	gone, err := (&Reconciler{}).goneHolders(t.Context(), s, &endpoint.State{Systems: map[string]*endpoint.System{
+	gone, err := (&stateStore{}).goneHolders(t.Context(), map[string]bool{"n/o": true}, &endpoint.State{Systems: map[string]*endpoint.System{
 		"a:22": {Running: []endpoint.Holder{{Operator: "n/o", PodName: "a/b", Pod: "1"}, {Operator: "/o", PodName: "p", Pod: "2"}, {}}},
 	}})
 	if err != nil {
@@ -179,11 +178,11 @@ func TestHoldersThatAreNoPods(t *testing.T) {
 
 func TestRecoverWhenTheSystemAnswers(t *testing.T) {
 	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}, settings: endpoint.Settings{Address: "a:22"}}
+	e := &v2beta2.ZosEndpoint{}
 	state := &endpoint.State{Systems: map[string]*endpoint.System{"a:22": {Outage: &endpoint.Outage{Since: since}}}}
 	for reason, want := range map[string]bool{v2beta2.ReasonHostKeyMismatch: true, v2beta2.ReasonHostUnreachable: false} {
-		status.SetCondition(&s.endpoint.Status.Conditions, v2beta2.ConditionReachable, 1, status.Retry(reason, errors.New("x")), "")
-		if got := (&probeMemory{over: since}).mayRecover(s, state); got != want {
+		status.SetCondition(&e.Status.Conditions, v2beta2.ConditionReachable, 1, status.Retry(reason, errors.New("x")), "")
+		if got := (&probeMemory{over: since}).mayRecover(e, state, "a:22"); got != want {
 			t.Errorf("%s: got %v", reason, got)
 		}
 	}
@@ -194,14 +193,13 @@ func TestRecoverWhenTheSystemAnswers(t *testing.T) {
 
 // Others wait for the result of a run that tries a credential. If its pod is gone, nothing else wakes the manager.
 func TestLooksForPodsThatTryACredential(t *testing.T) {
-	r := &Reconciler{}
-	s := &endpointScope{endpoint: &v2beta2.ZosEndpoint{}, state: &endpoint.State{}}
+	e, o := &v2beta2.ZosEndpoint{}, &outcome{state: &endpoint.State{}}
 	memory := &probeMemory{due: time.Now().Add(time.Hour)}
-	if got := r.after(s, memory); got <= outageInterval {
+	if got := o.after(e, memory); got <= outageInterval {
 		t.Errorf("got %s", got)
 	}
-	s.state.Logons = map[string]*endpoint.Logon{"u": {Trying: &endpoint.Holder{}}}
-	if got := r.after(s, memory); got != outageInterval {
+	o.state.Logons = map[string]*endpoint.Logon{"u": {Trying: &endpoint.Holder{}}}
+	if got := o.after(e, memory); got != outageInterval {
 		t.Errorf("got %s", got)
 	}
 }
