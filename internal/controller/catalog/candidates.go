@@ -10,20 +10,24 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 )
+
+// catalogInterval is the delay before a reconcile without an event: no watch reports changes of the manager's own
+// permissions.
+const catalogInterval = 10 * time.Minute
 
 // candidate is a version of a collection that should be in the catalog.
 type candidate struct {
@@ -44,10 +48,10 @@ func (c *candidate) current() bool {
 // candidates come in the order of their OperatorCollections' age: of two that exclude each other, the first stays.
 type candidates []*candidate
 
-// candidates are what OperatorCollections have imported, and what is still installed of them: the catalog must have what
+// findCandidates finds what OperatorCollections have imported, and what is still installed of them: the catalog must have what
 // Subscriptions name.
-func (r *Reconciler) candidates(ctx context.Context) (candidates, error) {
-	inUse, err := imports.ListArchivesInUse(ctx, r.Client, r.Collections.Key)
+func findCandidates(ctx context.Context, reader client.Reader, key endpoint.Key) (candidates, error) {
+	inUse, err := imports.ListArchivesInUse(ctx, reader, key)
 	if err != nil {
 		return nil, err
 	}
@@ -82,13 +86,13 @@ type bundleKey struct {
 }
 
 // makeBundles renders the candidates and checks their permissions. A problem of one of them becomes its err.
-func (r *Reconciler) makeBundles(ctx context.Context, all candidates) error {
+func (c candidates) makeBundles(ctx context.Context, reader client.Reader, source *grants.Source, r *renderer) error {
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
-	if err := r.Client.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, crds, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing CRDs: %w", err)
 	}
 	known := newDefinitions(crds.Items)
-	granted, err := r.Grants.Read(ctx)
+	granted, err := source.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,7 +101,7 @@ func (r *Reconciler) makeBundles(ctx context.Context, all candidates) error {
 		return err
 	}
 	made, rendered := map[bundleKey]*candidate{}, map[renderingKey]*rendering{}
-	for _, each := range all {
+	for _, each := range c {
 		key := bundleKey{renderingKey{each.digest, each.oc.Spec.APIGroup}, each.oc.Namespace}
 		if same := made[key]; same != nil {
 			each.version, each.err, each.message = same.version, same.err, same.message
@@ -111,7 +115,8 @@ func (r *Reconciler) makeBundles(ctx context.Context, all candidates) error {
 		}
 		rendered[key.renderingKey] = is
 		each.version, each.message = is.version, is.message
-		each.err = is.check(ctx, each, granted, known)
+		grantee := render.Grantee{ID: is.id, Namespace: each.oc.Namespace, Digest: each.digest}
+		each.err = is.check(ctx, grantee, each.current(), granted, known)
 	}
 	r.rendered = rendered
 	return nil
@@ -122,18 +127,6 @@ func unloaded(err error) error {
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Missing, "its archive is being fetched again: %w", err)
 	}
 	return imports.LoadFailure(err)
-}
-
-// rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.
-func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []grants.Role {
-	var roles []grants.Role
-	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
-		roles = append(roles, grants.Role{Rules: role.Rules, Given: base})
-	}
-	for _, role := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
-		roles = append(roles, grants.Role{Rules: role.Rules})
-	}
-	return roles
 }
 
 // versions are those of the candidates without an error.
@@ -162,23 +155,6 @@ func (c candidates) refuseAll(err error) {
 	for _, each := range c {
 		each.err = err
 	}
-}
-
-func refusedBundle(refusal *catalog.RefusalError) error {
-	return status.Waiting(refusalReason(refusal.Reason), intervals.Missing, "%w", refusal)
-}
-
-// refusalReason is the reason of the API for one of package catalog.
-func refusalReason(reason catalog.Reason) string {
-	switch reason {
-	case catalog.TooLarge, catalog.CatalogFull:
-		return v2beta2.ReasonBundleTooLarge
-	case catalog.PackageConflict:
-		return v2beta2.ReasonPackageConflict
-	case catalog.VersionConflict:
-		return v2beta2.ReasonVersionConflict
-	}
-	return v2beta2.ReasonInvalidCollection
 }
 
 // lackArchives says whether an archive is still to be fetched again.

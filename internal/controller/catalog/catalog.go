@@ -38,10 +38,6 @@ const (
 	// archiveTimeout limits how long the first catalog waits for archives that have to be fetched again.
 	archiveTimeout = time.Minute
 
-	// catalogInterval is the delay before a reconcile without an event: no watch reports changes of the manager's own
-	// permissions.
-	catalogInterval = 10 * time.Minute
-
 	// pausePerPackage and maxPause limit how often the catalog is made. The pause after a change is longer, since OLM reads all of
 	// the catalog again.
 	pausePerPackage  = time.Millisecond
@@ -72,9 +68,8 @@ type Reconciler struct {
 	// Elected is closed when this manager becomes the leader. The others serve the same catalog, and write nothing.
 	Elected <-chan struct{}
 
-	builder catalog.Builder
-	// rendered is what the last catalog was made of.
-	rendered map[renderingKey]*rendering
+	builder  catalog.Builder
+	renderer *renderer
 	// made is the time at which the last catalog was made, and pause the time that has to pass before the next one.
 	made  time.Time
 	pause time.Duration
@@ -96,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Resu
 	if wait := r.pause - time.Since(r.made); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	candidates, err := r.candidates(ctx)
+	candidates, err := findCandidates(ctx, r.Client, r.Collections.Key)
 	if err != nil {
 		return status.Result(err)
 	}
@@ -107,7 +102,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ catalogRequest) (ctrl.Resu
 		}
 		return ctrl.Result{RequeueAfter: intervals.OLM}, nil
 	}
-	if err := r.makeBundles(ctx, candidates); err != nil {
+	if r.renderer == nil {
+		r.renderer = &renderer{collections: r.Collections, settings: r.Settings}
+	}
+	if err := candidates.makeBundles(ctx, r.Client, r.Grants, r.renderer); err != nil {
 		return status.Result(err)
 	}
 	if r.awaitsArchives(candidates) {
@@ -198,6 +196,29 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		}))
 	})
 	return nil
+}
+
+// isAggregated accepts the ClusterRole with the grants for all collections.
+func isAggregated(object client.Object) bool { return object.GetName() == grants.ClusterRole }
+
+// afterGrants asks for the catalog, after intervals.Grant, when one of the objects that a function accepts has changed. Nil accepts
+// all objects. Those that the manager finds when it starts are not changes.
+func afterGrants(accepts func(client.Object) bool) handler.TypedEventHandler[client.Object, catalogRequest] {
+	type queue = workqueue.TypedRateLimitingInterface[catalogRequest]
+	ask := func(object client.Object, queue queue) {
+		if accepts == nil || accepts(object) {
+			queue.AddAfter(catalogRequest{}, intervals.Grant)
+		}
+	}
+	return handler.TypedFuncs[client.Object, catalogRequest]{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			if !e.IsInInitialList {
+				ask(e.Object, q)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { ask(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { ask(e.Object, q) },
+	}
 }
 
 // afterElection makes the catalog again when this manager becomes the leader, which publishes it.

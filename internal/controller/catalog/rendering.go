@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/opencontainers/go-digest"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -45,12 +47,21 @@ type rendering struct {
 	err error
 }
 
+// renderer renders archives for catalogs.
+type renderer struct {
+	collections *imports.CollectionCache
+	// settings are those of all installations.
+	settings render.Settings
+	// rendered is what the last catalog was made of.
+	rendered map[renderingKey]*rendering
+}
+
 // render renders an archive, unless that was done for the catalog before this one. The error is that of [imports.CollectionCache.Load].
-func (r *Reconciler) render(key renderingKey, known definitions) (*rendering, error) {
+func (r *renderer) render(key renderingKey, known definitions) (*rendering, error) {
 	if is := r.rendered[key]; is != nil && maps.Equal(is.served, known.served(is.group, is.id, is.kinds)) {
 		return is, nil
 	}
-	c, err := r.Collections.Load(key.digest)
+	c, err := r.collections.Load(key.digest)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +78,7 @@ func (r *Reconciler) render(key renderingKey, known definitions) (*rendering, er
 		is.definitions = append(is.definitions, resource.Plural()+"."+group)
 	}
 	csv, err := render.ClusterServiceVersion(c, render.ClusterServiceVersionOptions{
-		InstallationOptions: r.Settings.Options("", group, key.digest, store.URLPath(key.digest)), ServedKinds: is.served,
+		InstallationOptions: r.settings.Options("", group, key.digest, store.URLPath(key.digest)), ServedKinds: is.served,
 	})
 	if err != nil {
 		is.err = status.Stalled(v2beta2.ReasonObjectRefused, err)
@@ -82,17 +93,46 @@ func (r *Reconciler) render(key renderingKey, known definitions) (*rendering, er
 	return is, nil
 }
 
-// check returns an error if a candidate must not be in the catalog.
-func (r *rendering) check(ctx context.Context, of *candidate, granted *grants.Grants, known definitions) error {
+// check returns an error if an archive must not be in the catalog. It is current if it is what its OperatorCollection asks for.
+func (r *rendering) check(ctx context.Context, grantee render.Grantee, current bool, granted *grants.Grants, known definitions) error {
 	// Imported may still be about the archive before this one.
-	if missing := known.missing(r); of.current() && len(missing) > 0 {
+	if missing := known.missing(r); current && len(missing) > 0 {
 		return status.Waiting(v2beta2.ReasonCollectionNotImported, intervals.Poll, "waiting for CRDs to be established: %s", strings.Join(missing, ", "))
 	}
 	// The warnings are those of the SubOperatorConfigs.
-	if _, err := granted.Check(ctx, render.Grantee{ID: r.id, Namespace: of.oc.Namespace, Digest: of.digest}, r.roles); err != nil {
+	if _, err := granted.Check(ctx, grantee, r.roles); err != nil {
 		return err
 	}
 	return r.err
+}
+
+// rolesOf are the roles that OLM would make. In which namespaces is not known yet, so they must be granted in all.
+func rolesOf(csv *operatorsv1alpha1.ClusterServiceVersion, base []rbacv1.PolicyRule) []grants.Role {
+	var roles []grants.Role
+	for _, role := range csv.Spec.InstallStrategy.StrategySpec.Permissions {
+		roles = append(roles, grants.Role{Rules: role.Rules, Given: base})
+	}
+	for _, role := range csv.Spec.InstallStrategy.StrategySpec.ClusterPermissions {
+		roles = append(roles, grants.Role{Rules: role.Rules})
+	}
+	return roles
+}
+
+func refusedBundle(refusal *catalog.RefusalError) error {
+	return status.Waiting(refusalReason(refusal.Reason), intervals.Missing, "%w", refusal)
+}
+
+// refusalReason is the reason of the API for one of package catalog.
+func refusalReason(reason catalog.Reason) string {
+	switch reason {
+	case catalog.TooLarge, catalog.CatalogFull:
+		return v2beta2.ReasonBundleTooLarge
+	case catalog.PackageConflict:
+		return v2beta2.ReasonPackageConflict
+	case catalog.VersionConflict:
+		return v2beta2.ReasonVersionConflict
+	}
+	return v2beta2.ReasonInvalidCollection
 }
 
 // referredKinds are the kinds of other collections that variables refer to, sorted.

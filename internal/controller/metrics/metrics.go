@@ -19,25 +19,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/runcount"
 )
 
-// prefix of the names of all metrics of this package.
-const prefix = "collection_operator_"
-
-// Labels. Prometheus sets others itself for what it scrapes, such as namespace, endpoint and pod, which must not be among these.
-const (
-	labelNamespace  = "object_namespace"
-	labelCollection = "collection"
-	labelCondition  = "condition"
-	labelStatus     = "status"
-	labelReason     = "reason"
-	labelResult     = "result"
-	labelKind       = "kind"
-	labelEndpoint   = "zosendpoint"
-	labelMethod     = "method"
-	labelReady      = "ready"
-	labelBudget     = "budget"
-	labelOutcome    = "outcome"
-)
-
 // collectTimeout limits the time in which the state of all objects is read. They are in the cache.
 const collectTimeout = 5 * time.Second
 
@@ -76,15 +57,6 @@ func Register(registry prometheus.Registerer, state *State) error {
 		}
 	}
 	return nil
-}
-
-// descriptions of the metrics of State, which describe makes.
-var descriptions []*prometheus.Desc
-
-func describe(name, help string, labels ...string) *prometheus.Desc {
-	description := prometheus.NewDesc(prefix+name, help, labels, nil)
-	descriptions = append(descriptions, description)
-	return description
 }
 
 // Describe implements [prometheus.Collector].
@@ -148,8 +120,38 @@ func (s *State) collectObjects(ctx context.Context, to chan<- prometheus.Metric)
 	return nil
 }
 
-func gauge(to chan<- prometheus.Metric, description *prometheus.Desc, value float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+// collectRuns sends what the operators of the SubOperatorConfigs have counted.
+func (s *State) collectRuns(ctx context.Context, to chan<- prometheus.Metric) error {
+	ocs, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
+	for _, list := range []client.ObjectList{ocs, socs} {
+		if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing %T: %w", list, err)
+		}
+	}
+	probed, err := s.Endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	sendRuns(to, s.Runs, ocs.Items, socs.Items, probed)
+	return nil
 }
 
-func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+func (s *State) collectEndpoints(ctx context.Context, to chan<- prometheus.Metric) error {
+	endpoints, err := s.Endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range endpoints {
+		e.send(to)
+	}
+	return nil
+}
+
+func (s *State) collectBudgets(ctx context.Context, to chan<- prometheus.Metric) error {
+	budgets, err := s.Budgets(ctx)
+	if err != nil {
+		return err
+	}
+	sendBudgets(to, budgets)
+	return nil
+}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,4 +119,91 @@ func countEndpoints(endpoints []v2beta2.ZosEndpoint) *counts {
 		c.addConditions(endpoints[i].Status.Conditions, endpoints[i].Namespace)
 	}
 	return c
+}
+
+// Endpoint is what is known about a ZosEndpoint that is probed.
+type Endpoint struct {
+	Namespace, Name string
+	// Reachable is true if the last probe was answered by the known host, and no run has failed to connect since.
+	Reachable bool
+	// Answered is when this manager's last successful probe ended, or zero, and Took the time that it took.
+	Answered time.Time
+	Took     time.Duration
+	// Held is true if no run starts because of spec.hold.
+	Held bool
+	// Refused is true while the security domain refuses a credential.
+	Refused bool
+	// Limit is the maximum number of concurrent runs on the system, or zero if there is none. Only then Running is the number of
+	// these, and Waiting that of the operators which wait for one of them to end.
+	Limit, Running, Waiting int
+}
+
+var (
+	endpointReachable = describe("endpoint_reachable", "1 if the ZosEndpoint answered the last probe and no run has failed to connect since, else 0.",
+		labelNamespace, labelEndpoint)
+	endpointSeconds = describe("endpoint_probe_duration_seconds", "Time that the last successful probe of the ZosEndpoint took.",
+		labelNamespace, labelEndpoint)
+	endpointAnswered = describe("endpoint_last_success_timestamp_seconds", "Time at which the ZosEndpoint last answered a probe of the present leader.",
+		labelNamespace, labelEndpoint)
+	endpointHeld = describe("endpoint_held", "1 for a ZosEndpoint with spec.hold: no run starts.",
+		labelNamespace, labelEndpoint)
+	endpointRefused = describe("endpoint_credential_refused", "1 while the security domain of the ZosEndpoint refuses a credential, else 0.",
+		labelNamespace, labelEndpoint)
+	endpointLimit = describe("endpoint_run_limit", "Maximum number of concurrent runs on the system of the ZosEndpoint, if it has one.",
+		labelNamespace, labelEndpoint)
+	endpointRunning = describe("endpoint_running_runs", "Runs on the system of the ZosEndpoint that count against its limit.",
+		labelNamespace, labelEndpoint)
+	endpointWaiting = describe("endpoint_waiting_operators", "Operators whose runs wait for a place on the system of the ZosEndpoint.",
+		labelNamespace, labelEndpoint)
+)
+
+func (e *Endpoint) send(to chan<- prometheus.Metric) {
+	set := func(description *prometheus.Desc, value float64) { gauge(to, description, value, e.Namespace, e.Name) }
+	set(endpointReachable, number(e.Reachable))
+	set(endpointRefused, number(e.Refused))
+	if !e.Answered.IsZero() {
+		set(endpointAnswered, seconds(e.Answered))
+		set(endpointSeconds, e.Took.Seconds())
+	}
+	if e.Held {
+		set(endpointHeld, 1)
+	}
+	if e.Limit > 0 {
+		set(endpointLimit, float64(e.Limit))
+		set(endpointRunning, float64(e.Running))
+		set(endpointWaiting, float64(e.Waiting))
+	}
+}
+
+// Budget is how much is used of something that is limited. A limit of zero is none.
+type Budget struct {
+	// Name is that of the flag with its limit, in lower case with underscores and without max, such as stored_bytes.
+	Name string
+	// Used in all namespaces, and Limit of that.
+	Used, Limit int64
+	// PerNamespace is what is used in each namespace, and NamespaceLimit the limit of that.
+	PerNamespace   map[string]int64
+	NamespaceLimit int64
+}
+
+var (
+	budgetUsed           = describe("budget_used", "What is used of a budget in all namespaces.", labelBudget)
+	budgetLimit          = describe("budget_limit", "Limit of a budget in all namespaces.", labelBudget)
+	namespaceBudgetUsed  = describe("namespace_budget_used", "What is used of a budget in one namespace.", labelBudget, labelNamespace)
+	namespaceBudgetLimit = describe("namespace_budget_limit", "Limit of a budget in each namespace.", labelBudget)
+)
+
+func sendBudgets(to chan<- prometheus.Metric, budgets []Budget) {
+	for _, b := range budgets {
+		gauge(to, budgetUsed, float64(b.Used), b.Name)
+		if b.Limit > 0 {
+			gauge(to, budgetLimit, float64(b.Limit), b.Name)
+		}
+		for namespace, used := range b.PerNamespace {
+			gauge(to, namespaceBudgetUsed, float64(used), b.Name, namespace)
+		}
+		if b.NamespaceLimit > 0 {
+			gauge(to, namespaceBudgetLimit, float64(b.NamespaceLimit), b.Name)
+		}
+	}
 }

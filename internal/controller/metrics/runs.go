@@ -2,8 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,24 +42,15 @@ func (o *operator) lease() client.ObjectKey {
 	return client.ObjectKey{Namespace: o.namespace, Name: o.collection.OperatorName()}
 }
 
-// collectRuns sends what operators have counted.
-func (s *State) collectRuns(ctx context.Context, to chan<- prometheus.Metric) error {
-	ocs, socs := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}
-	for _, list := range []client.ObjectList{ocs, socs} {
-		if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("listing %T: %w", list, err)
-		}
-	}
-	probed, err := s.Endpoints(ctx)
-	if err != nil {
-		return err
-	}
-	for _, o := range operatorsOf(ocs.Items, socs.Items, probed) {
-		if counts := s.Runs(o.lease()); counts != nil {
+// sendRuns sends what operators have counted. of returns the counts in the Lease of one, or nil.
+func sendRuns(
+	to chan<- prometheus.Metric, of func(client.ObjectKey) *runcount.Counts, ocs []v2beta2.OperatorCollection, socs []v2beta2.SubOperatorConfig, probed []Endpoint,
+) {
+	for _, o := range operatorsOf(ocs, socs, probed) {
+		if counts := of(o.lease()); counts != nil {
 			o.send(to, counts)
 		}
 	}
-	return nil
 }
 
 // operatorsOf returns the installed operators. Of several SubOperatorConfigs that install the same one, the one that has counts.

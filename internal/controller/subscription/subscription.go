@@ -57,7 +57,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.events.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
-	err = r.ensureSubOperatorConfig(ctx, subscription)
+	err = (&creator{client: r.Client, reader: r.Reader, recorder: r.Recorder}).ensureSubOperatorConfig(ctx, subscription)
 	var refused *status.Error
 	if errors.As(err, &refused) {
 		r.recordEvent(subscription, refused)

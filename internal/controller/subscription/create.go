@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -37,18 +38,26 @@ type provider struct {
 	refused error
 }
 
+// creator creates SubOperatorConfigs for Subscriptions.
+type creator struct {
+	client client.Client
+	// reader reads live objects.
+	reader   client.Reader
+	recorder events.EventRecorder
+}
+
 // ensureSubOperatorConfig creates the SubOperatorConfig for a Subscription if there is none. Its error has a reason if a
 // user has to resolve it.
-func (r *Reconciler) ensureSubOperatorConfig(ctx context.Context, subscription *operatorsv1alpha1.Subscription) error {
+func (r *creator) ensureSubOperatorConfig(ctx context.Context, subscription *operatorsv1alpha1.Subscription) error {
 	providers, err := r.providers(ctx, subscription)
 	if err != nil {
 		return err
 	}
 	// Read live as well: the cache may lack a SubOperatorConfig that was just created.
-	if mapped, err := r.isMapped(ctx, r.Client, subscription, providers); err != nil || mapped {
+	if mapped, err := r.isMapped(ctx, r.client, subscription, providers); err != nil || mapped {
 		return err
 	}
-	if mapped, err := r.isMapped(ctx, r.Reader, subscription, providers); err != nil || mapped {
+	if mapped, err := r.isMapped(ctx, r.reader, subscription, providers); err != nil || mapped {
 		return err
 	}
 	best := preferredProvider(subscription, providers)
@@ -64,9 +73,9 @@ func (r *Reconciler) ensureSubOperatorConfig(ctx context.Context, subscription *
 
 // providers returns the OperatorCollections with the Subscription's package. A package name cannot be split into domain and
 // name, so it is compared with those of all OperatorCollections.
-func (r *Reconciler) providers(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]provider, error) {
+func (r *creator) providers(ctx context.Context, subscription *operatorsv1alpha1.Subscription) ([]provider, error) {
 	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	if err := r.client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	var providers []provider
@@ -103,8 +112,8 @@ func importedCollection(oc *v2beta2.OperatorCollection) *model.Collection {
 
 // refusal returns the reason why an OperatorCollection may not be installed in a namespace without the consent of its own,
 // or nil.
-func (r *Reconciler) refusal(ctx context.Context, oc *v2beta2.OperatorCollection, namespace string) (refused, err error) {
-	if err := mapping.Consent(ctx, r.Client, oc.Namespace, namespace); err != nil {
+func (r *creator) refusal(ctx context.Context, oc *v2beta2.OperatorCollection, namespace string) (refused, err error) {
+	if err := mapping.Consent(ctx, r.client, oc.Namespace, namespace); err != nil {
 		if f := (*status.Error)(nil); !errors.As(err, &f) {
 			return nil, err
 		}
@@ -136,7 +145,7 @@ func mappingManifest(oc *v2beta2.OperatorCollection, namespace string) string {
 
 // isMapped reports whether a SubOperatorConfig maps the Subscription's namespace for the collection. It fails if that one
 // installs without OLM: then the manager and OLM would replace each other's Deployment.
-func (r *Reconciler) isMapped(ctx context.Context, reader client.Reader, subscription *operatorsv1alpha1.Subscription, providers []provider) (bool, error) {
+func (r *creator) isMapped(ctx context.Context, reader client.Reader, subscription *operatorsv1alpha1.Subscription, providers []provider) (bool, error) {
 	for _, p := range providers {
 		socs, err := imports.SubOperatorConfigsOf(ctx, reader, p.oc)
 		if err != nil {
@@ -152,7 +161,7 @@ func (r *Reconciler) isMapped(ctx context.Context, reader client.Reader, subscri
 					"SubOperatorConfig %q in namespace %q runs this operator without OLM: set its spec.install to %s, or delete this Subscription",
 					soc.Name, soc.Namespace, v2beta2.InstallOLM)
 			}
-			if allowed := mapping.Consent(ctx, r.Client, soc.Namespace, subscription.Namespace); allowed == nil {
+			if allowed := mapping.Consent(ctx, r.client, soc.Namespace, subscription.Namespace); allowed == nil {
 				return true, nil
 			}
 		}
@@ -190,13 +199,13 @@ func trueFirst(a, b bool) int {
 }
 
 // create creates the SubOperatorConfig, with an alternative name if the first one is in use.
-func (r *Reconciler) create(ctx context.Context, subscription *operatorsv1alpha1.Subscription, p *provider) error {
+func (r *creator) create(ctx context.Context, subscription *operatorsv1alpha1.Subscription, p *provider) error {
 	var err error
 	for _, name := range namesFor(p.oc, subscription.Namespace) {
 		soc := subOperatorConfigFor(subscription, p, name)
-		err = r.Client.Create(ctx, soc, client.FieldOwner(apply.FieldOwner))
+		err = r.client.Create(ctx, soc, client.FieldOwner(apply.FieldOwner))
 		if err == nil {
-			r.Recorder.Eventf(subscription, soc, corev1.EventTypeNormal, v2beta2.ReasonSucceeded, "Install",
+			r.recorder.Eventf(subscription, soc, corev1.EventTypeNormal, v2beta2.ReasonSucceeded, "Install",
 				"created SubOperatorConfig %q in namespace %q", soc.Name, soc.Namespace)
 			return nil
 		}

@@ -6,6 +6,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
+// prefix of the names of all metrics of this package.
+const prefix = "collection_operator_"
+
+// Labels. Prometheus sets others itself for what it scrapes, such as namespace, endpoint and pod, which must not be among these.
+const (
+	labelNamespace  = "object_namespace"
+	labelCollection = "collection"
+	labelCondition  = "condition"
+	labelStatus     = "status"
+	labelReason     = "reason"
+	labelResult     = "result"
+	labelKind       = "kind"
+	labelEndpoint   = "zosendpoint"
+	labelMethod     = "method"
+	labelReady      = "ready"
+	labelBudget     = "budget"
+	labelOutcome    = "outcome"
+)
+
 // Results of fetches and probes in addition to reasons of conditions.
 const (
 	// ResultSucceeded means that there is a new archive, or that an endpoint answered.
@@ -51,4 +70,26 @@ func Probed(result string) { probes.WithLabelValues(result).Inc() }
 // BecameReady returns what counts an object of one of our kinds that was not Ready for some time.
 func BecameReady(kind string) func(after time.Duration) {
 	return func(after time.Duration) { readySeconds.WithLabelValues(kind).Observe(max(0, after.Seconds())) }
+}
+
+// descriptions of the metrics of State, which describe makes.
+var descriptions []*prometheus.Desc
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	description := prometheus.NewDesc(prefix+name, help, labels, nil)
+	descriptions = append(descriptions, description)
+	return description
+}
+
+func gauge(to chan<- prometheus.Metric, description *prometheus.Desc, value float64, labels ...string) {
+	to <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
+}
+
+func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+
+func number(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
