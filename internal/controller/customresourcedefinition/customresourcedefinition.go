@@ -160,7 +160,8 @@ func (r *Reconciler) update(ctx context.Context, s *scope) error {
 		return nil
 	}
 	// A CRD that does not have the collection's labels is not there, or belongs to others: then its creation fails.
-	planner := crdplan.Planner{Reader: r.Reader, Known: s.definitions, OnlyKnown: !replacesAny(s.versions)}
+	replaces := slices.ContainsFunc(s.versions, func(v crd.Version) bool { return v.Collection.Replaces != model.ID{} })
+	planner := crdplan.Planner{Reader: r.Reader, Known: s.definitions, OnlyKnown: !replaces}
 	err = r.planAndWrite(ctx, s, planner)
 	if apierrors.IsAlreadyExists(err) {
 		planner.OnlyKnown = false
@@ -236,10 +237,6 @@ func (r *Reconciler) write(ctx context.Context, s *scope, plan []crd.Planned) er
 		s.written(planned.CRD)
 	}
 	return nil
-}
-
-func replacesAny(versions []crd.Version) bool {
-	return slices.ContainsFunc(versions, func(v crd.Version) bool { return v.Collection.Replaces != model.ID{} })
 }
 
 // SetupWithManager registers the controller.

@@ -24,7 +24,6 @@ import (
 // unusedRemover removes CRDs that nobody needs any more.
 type unusedRemover struct {
 	client client.Client
-	// reader reads live objects.
 	reader client.Reader
 }
 

@@ -54,7 +54,6 @@ func (p *pages) timeOf(name string) time.Time {
 // retirer retires versions of CRDs, and rewrites custom resources that are stored in them.
 type retirer struct {
 	client client.Client
-	// reader reads live objects.
 	reader client.Reader
 	// key is that of the records of imports.
 	key   endpoint.Key

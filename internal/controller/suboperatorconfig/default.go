@@ -23,8 +23,7 @@ import (
 
 // defaultReleaser hands a default SubOperatorConfig over to those who have applied their own content over it.
 type defaultReleaser struct {
-	client client.Client
-	// reader reads live objects.
+	client   client.Client
 	reader   client.Reader
 	recorder events.EventRecorder
 }

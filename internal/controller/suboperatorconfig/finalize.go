@@ -27,8 +27,7 @@ import (
 
 // remover removes operators, and keeps those that are still needed.
 type remover struct {
-	client client.Client
-	// reader reads live objects.
+	client   client.Client
 	reader   client.Reader
 	recorder events.EventRecorder
 	// selection has the namespaces that the manager may use.

@@ -30,25 +30,18 @@ type planner struct {
 	settings render.Settings
 }
 
-// installationPlan has the installations that can be made.
-type installationPlan struct {
-	installations []*install.Installation
-	// failed are the results of the others.
-	failed []install.Result
-	// problems of single endpoints, which do not affect the others.
-	problems []error
-}
-
-func (p *planner) plan(ctx context.Context, soc *v2beta2.SubOperatorConfig, is *imported, mappings []v2beta2.NamespaceMapping, held holds) installationPlan {
-	var plan installationPlan
+// plan returns the installations that can be made, the results of the others, and problems of single endpoints, which do not affect the
+// others.
+func (p *planner) plan(ctx context.Context, soc *v2beta2.SubOperatorConfig, is *imported, mappings []v2beta2.NamespaceMapping, held holds) (
+	installations []*install.Installation, failed []install.Result, problems []error) {
 	dependencies, blocked := p.resolver.Dependencies(ctx, is.oc, p.settings.Dependencies)
 	for _, m := range mappings {
-		endpoints, problems, err := p.resolver.Endpoints(ctx, soc, m)
+		endpoints, unusable, err := p.resolver.Endpoints(ctx, soc, m)
 		if err != nil {
-			plan.failed = append(plan.failed, install.Result{Namespace: m.Namespace, Status: install.Recorded(soc, m.Namespace), Err: err})
+			failed = append(failed, install.Result{Namespace: m.Namespace, Status: install.Recorded(soc, m.Namespace), Err: err})
 			continue
 		}
-		plan.problems = append(plan.problems, problems...)
+		problems = append(problems, unusable...)
 		i := &install.Installation{
 			Owner: soc, OperatorCollection: is.oc, Namespace: m.Namespace, Held: held[m.Namespace],
 			Endpoints: endpoints, Dependencies: dependencies, Runtime: render.MergeRuntime(is.oc.Spec.Runtime, soc.Spec.Runtime),
@@ -60,9 +53,9 @@ func (p *planner) plan(ctx context.Context, soc *v2beta2.SubOperatorConfig, is *
 				i.Blocked = problem
 			}
 		}
-		plan.installations = append(plan.installations, i)
+		installations = append(installations, i)
 	}
-	return plan
+	return installations, failed, problems
 }
 
 // reportAbandoned adds to an installation the custom resources that were removed without a run, and warns of them.
@@ -100,8 +93,7 @@ func abandonedWarning(namespace string, abandoned []v2beta2.AbandonedInstance) s
 
 // authorityUpdater writes the certificate authorities that pods trust for the download of archives to the ConfigMaps of operators.
 type authorityUpdater struct {
-	client client.Client
-	// reader reads live objects.
+	client    client.Client
 	reader    client.Reader
 	installer *install.Installer
 	// bundle has the authorities in PEM, or is "" as long as they are not known.

@@ -59,8 +59,7 @@ type replacedStatus struct {
 
 // reporter writes the status of SubOperatorConfigs.
 type reporter struct {
-	client client.Client
-	// reader reads live objects.
+	client   client.Client
 	reader   client.Reader
 	recorder events.EventRecorder
 	// waits are those of all SubOperatorConfigs.

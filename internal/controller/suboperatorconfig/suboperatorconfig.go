@@ -275,11 +275,11 @@ func (r *Reconciler) uninstallFormer(ctx context.Context, soc *v2beta2.SubOperat
 // install installs in each mapped namespace the version that it gets.
 func (r *Reconciler) install(ctx context.Context, soc *v2beta2.SubOperatorConfig, o *outcome) error {
 	planner := &planner{collections: r.collections(), resolver: r.resolver(), olm: r.OLM, settings: r.Settings}
-	plan := planner.plan(ctx, soc, o.imported, o.mappings, o.holds)
-	o.results, o.problems = append(o.results, plan.failed...), append(o.problems, plan.problems...)
+	installations, failed, problems := planner.plan(ctx, soc, o.imported, o.mappings, o.holds)
+	o.results, o.problems = append(o.results, failed...), append(o.problems, problems...)
 	installer := r.installer()
 	installer.PredictStatus = func(expected []install.Result) { o.predictStatus(soc, expected) }
-	for _, result := range installer.Reconcile(ctx, plan.installations) {
+	for _, result := range installer.Reconcile(ctx, installations) {
 		if err := planner.reportAbandoned(ctx, soc, o.imported, &result); err != nil {
 			return err
 		}
@@ -330,8 +330,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		WatchesMetadata(&rbacv1.ClusterRole{}, to.whenGranted()).
 		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRole"), to.afterGrant(to.ofGrant), pace.WithoutRelists)).
-		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRoleBinding"), to.afterGrant(to.ofBinding), pace.WithoutRelists)).
-		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("RoleBinding"), to.afterGrant(to.ofBinding), pace.WithoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("ClusterRoleBinding"), to.afterGrant(to.ofNamespaced), pace.WithoutRelists)).
+		WatchesRawSource(source.TypedKind(r.Grants.Cache, grants.MetadataOf("RoleBinding"), to.afterGrant(to.ofNamespaced), pace.WithoutRelists)).
 		Watches(&appsv1.Deployment{}, handler.EnqueueRequestsFromMapFunc(to.ofOperator), builder.WithPredicates(predicate.Funcs{UpdateFunc: deploymentChanged})).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(to.ofPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(to.ofDefinition), builder.WithPredicates(predicate.Funcs{UpdateFunc: definitionChanged}))

@@ -213,8 +213,9 @@ func (r *configMapper) ofGrant(ctx context.Context, object client.Object) []reco
 	return r.requests(ctx, client.InNamespace(scope.Namespace))
 }
 
-// ofBinding maps a binding of a grant to the SubOperatorConfigs that map its namespace, or to all if it has none.
-func (r *configMapper) ofBinding(ctx context.Context, object client.Object) []reconcile.Request {
+// ofNamespaced maps an object to the SubOperatorConfigs that map its namespace, or to all if it has none: a binding of a grant, or an
+// OperatorGroup, with which OLM may be able to install there now.
+func (r *configMapper) ofNamespaced(ctx context.Context, object client.Object) []reconcile.Request {
 	if object.GetNamespace() == "" {
 		return r.requests(ctx)
 	}
@@ -246,7 +247,7 @@ func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c contro
 		}
 		groups := &metav1.PartialObjectMetadata{}
 		groups.SetGroupVersionKind(operatorsv1.GroupVersion.WithKind(operatorsv1.OperatorGroupKind))
-		if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), groups, handler.EnqueueRequestsFromMapFunc(r.ofOperatorGroup),
+		if err := c.Watch(source.Kind[client.Object](mgr.GetCache(), groups, handler.EnqueueRequestsFromMapFunc(r.ofNamespaced),
 			predicate.GenerationChangedPredicate{})); err != nil {
 			return err
 		}
@@ -257,11 +258,6 @@ func (r *configMapper) watchOLM(mgr ctrl.Manager, cluster *olm.Cluster, c contro
 			return nil
 		}))
 	})
-}
-
-// ofOperatorGroup maps an OperatorGroup to the SubOperatorConfigs that map its namespace: OLM may be able to install there now.
-func (r *configMapper) ofOperatorGroup(ctx context.Context, object client.Object) []reconcile.Request {
-	return r.requests(ctx, client.MatchingFields{imports.IndexNamespace: object.GetNamespace()})
 }
 
 // ofSubscription maps a Subscription to the manager's catalog, including user-managed ones, to the SubOperatorConfigs that

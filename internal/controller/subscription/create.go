@@ -40,8 +40,7 @@ type provider struct {
 
 // creator creates SubOperatorConfigs for Subscriptions.
 type creator struct {
-	client client.Client
-	// reader reads live objects.
+	client   client.Client
 	reader   client.Reader
 	recorder events.EventRecorder
 }

@@ -137,7 +137,7 @@ func (t *TrustedAuthorities) SetupWithManager(mgr ctrl.Manager) error {
 	reconciler := reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 		changed, err := t.read(ctx, own)
 		if changed {
-			t.notify()
+			notify(t.Changes)
 		}
 		return ctrl.Result{}, err
 	})
@@ -152,9 +152,9 @@ type startedCache struct{ cache.Cache }
 // GetCache tells the manager that this is a cache.
 func (c startedCache) GetCache() cache.Cache { return c.Cache }
 
-func (t *TrustedAuthorities) notify() {
+func notify(changes chan<- event.GenericEvent) {
 	select {
-	case t.Changes <- event.GenericEvent{Object: &corev1.ConfigMap{}}:
+	case changes <- event.GenericEvent{Object: &corev1.ConfigMap{}}:
 	default: // An earlier change is not processed yet.
 	}
 }
@@ -176,12 +176,7 @@ func NewAuthorities(bundle func() string, spread time.Duration) *Authorities {
 }
 
 // Changed makes all operators get the authorities.
-func (a *Authorities) Changed() {
-	select {
-	case a.Changes <- event.GenericEvent{Object: &corev1.ConfigMap{}}:
-	default: // An earlier change is not processed yet.
-	}
-}
+func (a *Authorities) Changed() { notify(a.Changes) }
 
 // Known reports whether operators can be told whom to trust.
 func (a *Authorities) Known() bool { return a == nil || a.Bundle() != "" }

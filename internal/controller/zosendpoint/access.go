@@ -56,7 +56,6 @@ func accessMeta(e *v2beta2.ZosEndpoint) metav1.ObjectMeta {
 // accessGranter lets operators use endpoints.
 type accessGranter struct {
 	client client.Client
-	// reader reads live objects.
 	reader client.Reader
 }
 

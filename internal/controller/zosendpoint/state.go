@@ -40,7 +40,6 @@ import (
 // stateStore has the states of security domains.
 type stateStore struct {
 	client client.Client
-	// reader reads live objects.
 	reader client.Reader
 	// cached reads the Secrets with states from a cache of their own.
 	cached client.Reader

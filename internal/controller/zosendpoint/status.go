@@ -6,11 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -299,53 +297,3 @@ func parsePinned(text, address string) []string {
 
 // maxPinnedKeys limits what is read of an annotation. The manager pins one key; a user may have written others into status.
 const maxPinnedKeys = 16
-
-// answer is the last successful probe of an endpoint.
-type answer struct {
-	at   time.Time
-	took time.Duration
-}
-
-// measure returns what is known about the ZosEndpoints that are probed, from caches. Answers are [answer] by [client.ObjectKey].
-func measure(ctx context.Context, reader client.Reader, cachedStates client.Reader, answers *sync.Map) ([]metrics.Endpoint, error) {
-	list, secrets := &v2beta2.ZosEndpointList{}, &corev1.SecretList{}
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing ZosEndpoints: %w", err)
-	}
-	if err := cachedStates.List(ctx, secrets, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing the states of endpoints: %w", err)
-	}
-	states := map[client.ObjectKey]*endpoint.State{}
-	for i := range secrets.Items {
-		if state, err := parseState(&secrets.Items[i]); err == nil { // The ZosEndpoints report one that is not valid.
-			states[client.ObjectKeyFromObject(&secrets.Items[i])] = state
-		}
-	}
-	var measured []metrics.Endpoint
-	for i := range list.Items {
-		e := &list.Items[i]
-		if e.Spec.EndpointType == v2beta2.EndpointLocal || !endpoint.IsProbed(e) {
-			continue
-		}
-		one := metrics.Endpoint{
-			Namespace: e.Namespace, Name: e.Name, Held: e.Spec.Hold != "",
-			Reachable: meta.IsStatusConditionTrue(e.Status.Conditions, v2beta2.ConditionReachable),
-			Refused:   isRefused(e.Status.Conditions),
-		}
-		if last, ok := answers.Load(client.ObjectKeyFromObject(e)); ok {
-			one.Answered, one.Took = last.(answer).at, last.(answer).took
-		}
-		if state := states[client.ObjectKey{Namespace: e.Namespace, Name: endpoint.StateName(e)}]; state != nil {
-			if system := state.Systems[endpoint.Address(e)]; system != nil {
-				one.Limit, one.Running, one.Waiting = system.Limit, len(system.Running), len(system.Queue)
-			}
-		}
-		measured = append(measured, one)
-	}
-	return measured, nil
-}
-
-func isRefused(conditions []metav1.Condition) bool {
-	accepted := meta.FindStatusCondition(conditions, v2beta2.ConditionCredentialAccepted)
-	return accepted != nil && accepted.Reason == v2beta2.ReasonCredentialRefused
-}

@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,6 +32,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/probe"
 )
 
@@ -70,6 +73,12 @@ const (
 	// maxConcurrentEndpoints limits concurrent reconciles of ZosEndpoints that do not probe.
 	maxConcurrentEndpoints = 8
 )
+
+// answer is the last successful probe of an endpoint.
+type answer struct {
+	at   time.Time
+	took time.Duration
+}
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -183,7 +192,46 @@ func findUsers(ctx context.Context, reader client.Reader, e *v2beta2.ZosEndpoint
 
 // Measure returns what is known about the ZosEndpoints that are probed, from caches.
 func (r *Reconciler) Measure(ctx context.Context) ([]metrics.Endpoint, error) {
-	return measure(ctx, r.Client, r.states, &r.answers)
+	list, secrets := &v2beta2.ZosEndpointList{}, &corev1.SecretList{}
+	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing ZosEndpoints: %w", err)
+	}
+	if err := r.states.List(ctx, secrets, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing the states of endpoints: %w", err)
+	}
+	states := map[client.ObjectKey]*endpoint.State{}
+	for i := range secrets.Items {
+		if state, err := parseState(&secrets.Items[i]); err == nil { // The ZosEndpoints report one that is not valid.
+			states[client.ObjectKeyFromObject(&secrets.Items[i])] = state
+		}
+	}
+	var measured []metrics.Endpoint
+	for i := range list.Items {
+		e := &list.Items[i]
+		if e.Spec.EndpointType == v2beta2.EndpointLocal || !endpoint.IsProbed(e) {
+			continue
+		}
+		one := metrics.Endpoint{
+			Namespace: e.Namespace, Name: e.Name, Held: e.Spec.Hold != "",
+			Reachable: meta.IsStatusConditionTrue(e.Status.Conditions, v2beta2.ConditionReachable),
+			Refused:   isRefused(e.Status.Conditions),
+		}
+		if last, ok := r.answers.Load(client.ObjectKeyFromObject(e)); ok {
+			one.Answered, one.Took = last.(answer).at, last.(answer).took
+		}
+		if state := states[client.ObjectKey{Namespace: e.Namespace, Name: endpoint.StateName(e)}]; state != nil {
+			if system := state.Systems[endpoint.Address(e)]; system != nil {
+				one.Limit, one.Running, one.Waiting = system.Limit, len(system.Running), len(system.Queue)
+			}
+		}
+		measured = append(measured, one)
+	}
+	return measured, nil
+}
+
+func isRefused(conditions []metav1.Condition) bool {
+	accepted := meta.FindStatusCondition(conditions, v2beta2.ConditionCredentialAccepted)
+	return accepted != nil && accepted.Reason == v2beta2.ReasonCredentialRefused
 }
 
 func (r *Reconciler) stateStore() *stateStore {
