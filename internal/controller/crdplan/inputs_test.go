@@ -28,11 +28,15 @@ func TestChangesOfInputs(t *testing.T) {
 		"deletion":       {func(oc *v2beta2.OperatorCollection) { oc.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }, true},
 		"group":          {func(oc *v2beta2.OperatorCollection) { oc.Spec.APIGroup = v2beta2.APIGroupPerCollection }, true},
 		"archive":        {func(oc *v2beta2.OperatorCollection) { oc.Status.Artifact = &v2beta2.Artifact{Digest: "x"} }, true},
-		"record":         {func(oc *v2beta2.OperatorCollection) { oc.Annotations = map[string]string{imports.AnnotationArtifact: "x"} }, true},
+		"record": {func(oc *v2beta2.OperatorCollection) {
+			oc.Annotations = map[string]string{imports.AnnotationArtifact: "x"}
+		}, true},
 		"kinds": {func(oc *v2beta2.OperatorCollection) {
 			oc.Status.Collection = &v2beta2.ImportedCollection{Domain: "tests", Name: "things", Kinds: []string{"Thing"}}
 		}, true},
-		"history":     {func(oc *v2beta2.OperatorCollection) { oc.Status.History = []v2beta2.InstalledVersion{{Version: "1.0.0"}} }, true},
+		"history": {func(oc *v2beta2.OperatorCollection) {
+			oc.Status.History = []v2beta2.InstalledVersion{{Version: "1.0.0"}}
+		}, true},
 		"replacement": {func(oc *v2beta2.OperatorCollection) { oc.Status.Replaces = &v2beta2.CollectionReference{Name: "x"} }, true},
 		"its wait": {func(oc *v2beta2.OperatorCollection) {
 			oc.Status.Conditions = []metav1.Condition{{Type: v2beta2.ConditionImported, Status: metav1.ConditionFalse, Reason: v2beta2.ReasonReplaced}}
