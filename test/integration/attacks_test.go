@@ -98,7 +98,7 @@ var _ = Describe("Hostile archives", func() {
 
 	It("are refused each with its reason, within bounded memory, and leave nothing behind", Slow, attack.Label, func(ctx context.Context) {
 		// The bombs have to get past the bound of a download in order to be opened.
-		theManager.restart(ctx, "--allow-local-addresses", "--fetch-max-bytes=8388608", "--fetch-timeout=30s", "--max-collections-per-namespace=500")
+		theManager.restart(ctx, "--allow-local-addresses", "--fetch-max-bytes=8388608", "--fetch-timeout=30s")
 		namespace := newNamespace(ctx)
 		crds, stored := listObjects(ctx, &apiextensionsv1.CustomResourceDefinitionList{}), files(theManager.storage)
 

@@ -53,7 +53,7 @@ type scale struct {
 func newScale(ctx context.Context, flags ...string) *scale {
 	GinkgoHelper()
 	withFlags(ctx, append([]string{
-		"--zap-log-level=info", "--endpoint-probe-interval=5m", "--fetch-timeout=1m", "--max-collections=2000", "--max-kinds=10000",
+		"--zap-log-level=info", "--endpoint-probe-interval=5m", "--fetch-timeout=1m", "--max-kinds=10000",
 	}, flags...)...)
 	view, err := cache.New(RestConfig, cache.Options{Scheme: K8s.Scheme()})
 	Expect(err).NotTo(HaveOccurred())
