@@ -85,6 +85,7 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 var _ = AfterEach(func(ctx context.Context) {
 	if CurrentSpecReport().Failed() {
 		controlPlane.AbortIfEnded()
+		AddReportEntry("the end of the log of the controllers", controlPlane.ControllersLog())
 		AddReportEntry("the manager's log of this spec", theManager.logSince(CurrentSpecReport().StartTime))
 		theManager.start(ctx) // A spec that stopped it would else fail the next ones.
 	}
