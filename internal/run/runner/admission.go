@@ -65,7 +65,7 @@ func admit(ctx context.Context, r endpoints, s situation) (permit, error) {
 	if err != nil {
 		return permit{}, r.waitFor(s.live, reasonEndpointInvalid, fmt.Sprintf("ZosEndpoint %s: %v", name, err))
 	}
-	own, err := secrets{r.scope}.takePersonal(ctx, s.live, name, logon)
+	own, err := secrets(r).takePersonal(ctx, s.live, name, logon)
 	if err != nil {
 		return permit{}, err
 	}

@@ -109,7 +109,7 @@ func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) 
 	if live == nil {
 		return nil, errors.New("the resource is gone")
 	}
-	counts{r.scope}.run(ctx, entry)
+	counts(r).run(ctx, entry)
 	r.announceFailure(ctx, live, entry)
 	return live, nil
 }
@@ -153,16 +153,16 @@ func (r recorder) repeat(ctx context.Context, note string, write func() error) e
 // conclude releases the place of a run, and writes its outcome. It can be repeated. That a migration has failed is known to the
 // others before its record says that the run has ended.
 func (r recorder) conclude(ctx context.Context, entry *podfiles.Entry) (*unstructured.Unstructured, error) {
-	err := endpoints{r.scope}.release(ctx, entry.Place, entry.Run.ID, entry.Report)
+	err := endpoints(r).release(ctx, entry.Place, entry.Run.ID, entry.Report)
 	if err == nil {
 		entry.Place = nil
 	}
-	if stopErr := (migrations{r.scope}).stop(ctx, entry); stopErr != nil {
+	if stopErr := migrations(r).stop(ctx, entry); stopErr != nil {
 		return nil, errors.Join(err, stopErr)
 	}
 	live, writeErr := r.writeOutcome(ctx, entry)
 	if writeErr == nil {
-		migrations{r.scope}.resume(ctx, entry)
+		migrations(r).resume(ctx, entry)
 	}
 	return live, errors.Join(err, writeErr)
 }
@@ -201,7 +201,7 @@ func (r recorder) writeOutcome(ctx context.Context, entry *podfiles.Entry) (*uns
 // releaseCheck gives back the place of a check while the API server may be away. If it fails, the entry stays in the journal.
 func (r recorder) releaseCheck(ctx context.Context, entry *podfiles.Entry, report runstatus.Report) error {
 	err := r.repeat(ctx, "the endpoint learns later that the drift check has ended", func() error {
-		return endpoints{r.scope}.release(ctx, entry.Place, entry.Run.ID, report)
+		return endpoints(r).release(ctx, entry.Place, entry.Run.ID, report)
 	})
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (r recorder) settleCheck(ctx context.Context, entry *podfiles.Entry) error 
 	if err != nil {
 		report = runstatus.Report{} // The check ended before it learned anything.
 	}
-	if err := (endpoints{r.scope}).release(ctx, entry.Place, entry.Run.ID, report); err != nil {
+	if err := endpoints(r).release(ctx, entry.Place, entry.Run.ID, report); err != nil {
 		return fmt.Errorf("end the drift check %s: %w", entry.Run.ID, err)
 	}
 	return r.journal.Remove(entry.UID)

@@ -103,7 +103,7 @@ func (p *Plan) findArchive(s State, c *Collection) {
 			return
 		}
 		p.Problems = append(p.Problems, fmt.Sprintf("%s: its archive was uploaded, and only the volume of the product has it: copy it while the product runs, and name the folder with --archives: %s",
-			title(c.Object), archiveSource(s, c.Object)))
+			title(c.Object), archiveSource(c.Object)))
 	case 1:
 		c.Archive = &found[0]
 	default:

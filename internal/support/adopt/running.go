@@ -177,7 +177,7 @@ func podLabels(w *unstructured.Unstructured) map[string]string {
 }
 
 // archiveSource says from where an archive can be copied while the product runs.
-func archiveSource(s State, oc *unstructured.Unstructured) string {
+func archiveSource(oc *unstructured.Unstructured) string {
 	path, _, _ := unstructured.NestedString(oc.Object, "status", "config", "collectionPath")
 	if path == "" {
 		path = "/opt/collections/suboperator/<name>/<version>/<file>.tar.gz"
