@@ -41,7 +41,7 @@ type acceptance struct {
 }
 
 // checkNeeds refuses a collection that does not fit into the budgets, before its CRDs are planned, which takes long if it has many.
-// [Reconciler.acceptWithinBudgets] decides.
+// [acceptance.acceptWithinBudgets] decides.
 func (a *acceptance) checkNeeds(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	wants := wantedNeeds(oc, scope)
 	if importedNeeds(oc).equal(wants) {
