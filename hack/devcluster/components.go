@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // plane is a control plane: etcd, API server, controller manager, scheduler.
@@ -49,6 +52,20 @@ func (p plane) server() string { return "https://" + address(loopback, p.ports.a
 
 func (p plane) kubeconfig(identity string) string {
 	return filepath.Join(p.dir, identity+".kubeconfig")
+}
+
+// kubectl runs kubectl as the administrator of the cluster, and returns what it prints.
+func (p plane) kubectl(ctx context.Context, input string, args ...string) (string, error) {
+	command := exec.CommandContext(ctx, p.binary("kubectl"), append([]string{"--kubeconfig", p.kubeconfig("admin")}, args...)...)
+	command.Env = cleanEnvironment()
+	command.Stdin = strings.NewReader(input)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	output, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(output)), nil
 }
 
 func (p plane) etcd() process {

@@ -35,9 +35,12 @@ var controllers = []string{
 
 // controlPlane runs a command with a temporary control plane on loopback, which is stopped after the command. The command is
 // ended too if a part of the control plane ends before. If USE_EXISTING_CLUSTER=true and KUBECONFIG is set, it only runs the command.
-func controlPlane(p project, argv []string) error {
+//
+// Manifests is a file or folder of objects that are applied before the controllers start, or "". The garbage collector learns of CRDs
+// that come later only after half a minute, and after minutes if other CRDs go away while it looks.
+func controlPlane(p project, manifests string, argv []string) error {
 	if len(argv) == 0 {
-		return errors.New("control-plane needs a command: control-plane -- CMD [ARG...]")
+		return errors.New("control-plane needs a command: control-plane [--apply PATH] -- CMD [ARG...]")
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
@@ -52,7 +55,7 @@ func controlPlane(p project, argv []string) error {
 		return err
 	}
 	sweep(p.state("control-planes"))
-	t, err := startThrowaway(ctx, p, binary)
+	t, err := startThrowaway(ctx, p, binary, manifests)
 	if err != nil {
 		return err
 	}
@@ -84,7 +87,7 @@ func controlPlaneBinaries(ctx context.Context, p project) (func(string) string, 
 		}
 	}
 	var wanted []component
-	for _, c := range []component{etcd, apiServer, controllerManager} {
+	for _, c := range []component{etcd, apiServer, controllerManager, kubectl} {
 		if given[c.name] == "" {
 			wanted = append(wanted, c)
 			given[c.name] = p.binary(c.name)
@@ -101,14 +104,14 @@ type throwaway struct {
 }
 
 // startThrowaway retries if a component does not start: another process may have taken a port that was free.
-func startThrowaway(ctx context.Context, p project, binary func(string) string) (throwaway, error) {
+func startThrowaway(ctx context.Context, p project, binary func(string) string, manifests string) (throwaway, error) {
 	var failed error
 	for range 3 {
 		t, err := newThrowaway(p, binary)
 		if err != nil {
 			return t, err
 		}
-		if err = t.start(ctx); err == nil {
+		if err = t.start(ctx, manifests); err == nil {
 			return t, nil
 		}
 		failed = errors.Join(err, t.end(t.supervisor.stop))
@@ -153,19 +156,25 @@ func newThrowaway(p project, binary func(string) string) (throwaway, error) {
 	return t, writeFile(filepath.Join(dir, "owner"), string(owner), 0o644)
 }
 
-func (t *throwaway) start(ctx context.Context) error {
+func (t *throwaway) start(ctx context.Context, manifests string) error {
 	if err := writeFile(t.plane.auditPolicy, embedded("audit-policy-control-plane.yaml"), 0o644); err != nil {
 		return err
 	}
 	if err := t.plane.prepare(); err != nil {
 		return err
 	}
-	for _, want := range []process{t.plane.etcd(), t.plane.apiServer("--profiling=true"), t.plane.controllerManager("--controllers=" + strings.Join(controllers, ","))} {
+	for _, want := range []process{t.plane.etcd(), t.plane.apiServer("--profiling=true")} {
 		if _, err := t.supervisor.ensure(ctx, want); err != nil {
 			return err
 		}
 	}
-	return nil
+	if manifests != "" {
+		if _, err := t.plane.kubectl(ctx, "", "apply", "--server-side", "--field-manager=devcluster", "-f", manifests); err != nil {
+			return err
+		}
+	}
+	_, err := t.supervisor.ensure(ctx, t.plane.controllerManager("--controllers="+strings.Join(controllers, ",")))
+	return err
 }
 
 // end stops each component of the control plane and removes its folder. Signals do not interrupt it.

@@ -21,7 +21,7 @@ const usage = `Usage: devcluster COMMAND
   down                          stop the cluster and remove its state; binaries and caches stay
   images [--only A,B]           build and import images: manager, runtime, ssh-target, manager-next, runtime-next
   build [--control-plane] [--oldest] [--olm] [--images]  build the binaries only, and the images
-  control-plane -- CMD [ARG...] run CMD against a throwaway API server (no root needed)
+  control-plane [--apply PATH] -- CMD [ARG...]  run CMD against a throwaway API server (no root needed)
   stop COMPONENT                kill a component, such as kube-apiserver
   start COMPONENT               start it again, and wait until it is ready
   status                        show what is running
@@ -55,6 +55,7 @@ func run(command string, args []string) error {
 	only := flags.String("only", "", "images, up --images: comma-separated names, default all")
 	controlPlaneOnly := flags.Bool("control-plane", false, "build: only what control-plane and the specs against it need")
 	withOLM := flags.Bool("olm", false, "up, build: with the Operator Lifecycle Manager")
+	manifests := flags.String("apply", "", "control-plane: a file or folder of objects that are there before the controllers start")
 	oldest := flags.Bool("oldest", false, "build: the API server and controller manager of the oldest supported Kubernetes, too")
 	withImages := flags.Bool("images", false, "up, build: the images too; build without a cluster (Linux, root)")
 	lines := flags.Int("lines", 50, "logs: how many lines")
@@ -77,7 +78,7 @@ func run(command string, args []string) error {
 		return buildCommand(ctx, project, buildOptions{controlPlaneOnly: *controlPlaneOnly, oldest: *oldest, olm: *withOLM, images: *withImages})
 	case "control-plane":
 		stop() // control-plane forwards signals to its command.
-		return controlPlane(project, flags.Args())
+		return controlPlane(project, *manifests, flags.Args())
 	case "stop":
 		return stopComponent(ctx, project, flags.Args())
 	case "start":

@@ -56,7 +56,7 @@ func (n node) addOLM(ctx context.Context) error {
 		// OLM also writes to the ClusterServiceVersion, and restores its fields.
 		{"apply", "--server-side", "--force-conflicts", "--field-manager=devcluster", "-f", n.conf("olm.yaml")},
 	} {
-		if _, err := n.kubectl(ctx, "", args...); err != nil {
+		if _, err := n.plane.kubectl(ctx, "", args...); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (n node) addOLM(ctx context.Context) error {
 
 // olmReady returns nil if all Deployments of OLM are rolled out and the API server reaches the package server.
 func (n node) olmReady(ctx context.Context) error {
-	phase, err := n.kubectl(ctx, "", "get", "clusterserviceversion", "--namespace="+olmNamespace, "packageserver", "--output=jsonpath={.status.phase}: {.status.message}")
+	phase, err := n.plane.kubectl(ctx, "", "get", "clusterserviceversion", "--namespace="+olmNamespace, "packageserver", "--output=jsonpath={.status.phase}: {.status.message}")
 	if err == nil && !strings.HasPrefix(phase, "Succeeded:") {
 		err = fmt.Errorf("packageserver is %s", phase)
 	}
@@ -77,11 +77,11 @@ func (n node) olmReady(ctx context.Context) error {
 		return err
 	}
 	for _, name := range olmDeployments {
-		if _, err := n.kubectl(ctx, "", "rollout", "status", "--namespace="+olmNamespace, "deployment/"+name, "--timeout=1s"); err != nil {
+		if _, err := n.plane.kubectl(ctx, "", "rollout", "status", "--namespace="+olmNamespace, "deployment/"+name, "--timeout=1s"); err != nil {
 			return err
 		}
 	}
-	_, err = n.kubectl(ctx, "", "get", "packagemanifests.packages.operators.coreos.com", "--all-namespaces")
+	_, err = n.plane.kubectl(ctx, "", "get", "packagemanifests.packages.operators.coreos.com", "--all-namespaces")
 	return err
 }
 

@@ -48,7 +48,7 @@ func logs(ctx context.Context, p project, args []string, lines int) error {
 	}
 	n := newNode(p)
 	if slices.Contains(olmDeployments, args[0]) {
-		printed, err := n.kubectl(ctx, "", "logs", "--namespace="+olmNamespace, "deployment/"+args[0], fmt.Sprintf("--tail=%d", lines))
+		printed, err := n.plane.kubectl(ctx, "", "logs", "--namespace="+olmNamespace, "deployment/"+args[0], fmt.Sprintf("--tail=%d", lines))
 		fmt.Println(printed)
 		return err
 	}

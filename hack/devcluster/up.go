@@ -263,28 +263,15 @@ func (n node) restoreSysctls() error {
 	return os.Remove(n.state("sysctls.json"))
 }
 
-func (n node) kubectl(ctx context.Context, input string, args ...string) (string, error) {
-	command := exec.CommandContext(ctx, n.binary("kubectl"), append([]string{"--kubeconfig", n.kubeconfig()}, args...)...)
-	command.Env = cleanEnvironment()
-	command.Stdin = strings.NewReader(input)
-	var stderr strings.Builder
-	command.Stderr = &stderr
-	output, err := command.Output()
-	if err != nil {
-		return "", fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-	}
-	return strings.TrimSpace(string(output)), nil
-}
-
 func (n node) applyAddons(ctx context.Context) error {
-	_, err := n.kubectl(ctx, "", "apply", "--server-side", "--field-manager=devcluster", "-f", n.conf("addons.yaml"))
+	_, err := n.plane.kubectl(ctx, "", "apply", "--server-side", "--field-manager=devcluster", "-f", n.conf("addons.yaml"))
 	return err
 }
 
 // offerVolumes provides empty persistent volumes for claims without a storage class. Released volumes are emptied and
 // reused.
 func (n node) offerVolumes(ctx context.Context) error {
-	phases, err := n.kubectl(ctx, "", "get", "persistentvolumes", "--selector=devcluster=true",
+	phases, err := n.plane.kubectl(ctx, "", "get", "persistentvolumes", "--selector=devcluster=true",
 		`--output=jsonpath={range .items[*]}{.metadata.name} {.status.phase}{"\n"}{end}`)
 	if err != nil {
 		return err
@@ -296,7 +283,7 @@ func (n node) offerVolumes(ctx context.Context) error {
 			kept[name] = true
 			continue
 		}
-		if _, err := n.kubectl(ctx, "", "delete", "persistentvolume", name, "--timeout=30s"); err != nil {
+		if _, err := n.plane.kubectl(ctx, "", "delete", "persistentvolume", name, "--timeout=30s"); err != nil {
 			return err
 		}
 	}
@@ -315,7 +302,7 @@ func (n node) offerVolumes(ctx context.Context) error {
 	if manifests.Len() == 0 {
 		return nil
 	}
-	_, err = n.kubectl(ctx, manifests.String(), "apply", "--server-side", "--field-manager=devcluster", "-f", "-")
+	_, err = n.plane.kubectl(ctx, manifests.String(), "apply", "--server-side", "--field-manager=devcluster", "-f", "-")
 	return err
 }
 
@@ -333,7 +320,7 @@ spec:
 `
 
 func (n node) nodeReady(ctx context.Context) error {
-	ready, err := n.kubectl(ctx, "", "get", "node", nodeName, `--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}: {.status.conditions[?(@.type=="Ready")].message}`)
+	ready, err := n.plane.kubectl(ctx, "", "get", "node", nodeName, `--output=jsonpath={.status.conditions[?(@.type=="Ready")].status}: {.status.conditions[?(@.type=="Ready")].message}`)
 	if err == nil && !strings.HasPrefix(ready, "True") {
 		err = errors.New(ready)
 	}

@@ -65,7 +65,8 @@ var _ = SynchronizedBeforeSuite(func(ctx context.Context) {
 }, func(ctx context.Context) {
 	binaries = filepath.Join(projectDir(), "bin")
 	EngineBinary = filepath.Join(binaries, "engine")
-	controlPlane = StartControlPlane(projectDir())
+	// The garbage collector notices kinds that come later after a minute.
+	controlPlane = StartControlPlane(projectDir(), "--apply=config/crd/bases")
 	Expect(os.Setenv("KUBECONFIG", controlPlane.Kubeconfig)).To(Succeed())
 	Connect(controlPlane.Kubeconfig)
 	version, err := discovery.NewDiscoveryClientForConfigOrDie(RestConfig).ServerVersion()
