@@ -5,6 +5,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,15 +15,17 @@ import (
 )
 
 // removeWith deletes an object with the propagation policy Foreground or Orphan, and waits until the garbage collector has acted upon
-// that: it takes away the finalizer that the API server has added. What it does to dependents says less: one that it sees after that
-// keeps its reference for ever.
+// that: it takes away the finalizer that the API server has added, and the object is gone if that was the last one. What it does to
+// dependents says less: one that it sees after that keeps its reference for ever.
 func removeWith(ctx context.Context, object client.Object, propagation metav1.DeletionPropagation) {
 	GinkgoHelper()
 	Expect(K8s.Delete(ctx, object, client.PropagationPolicy(propagation))).To(Succeed())
-	Eventually(ctx, func(g Gomega) []string {
-		Get(ctx, g, object)
-		return object.GetFinalizers()
-	}).Should(And(Not(BeEmpty()), Not(ContainElement(BeElementOf(metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents)))))
+	Eventually(ctx, func(g Gomega) {
+		if err := K8s.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+			g.Expect(err).NotTo(HaveOccurred())
+			g.Expect(object.GetFinalizers()).NotTo(ContainElement(BeElementOf(metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents)))
+		}
+	}).Should(Succeed())
 }
 
 // newUnfinished makes a custom resource of a sample that ran, and stays when it is deleted until somebody has run its deletion playbook.
