@@ -12,7 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/author/lint"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
-	"github.com/collection-operator/collection-operator/internal/collection/findings/rulecase"
+	"github.com/collection-operator/collection-operator/test/rulecase"
 )
 
 // clause is one MUST, SHALL, SHOULD or MAY of the Operator Collection Specification, in our words.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/author/lint"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
-	"github.com/collection-operator/collection-operator/internal/collection/findings/rulecase"
+	"github.com/collection-operator/collection-operator/test/rulecase"
 )
 
 // ruleCases are those of the rules that need a whole folder. The packages of the other rules have cases of their own.

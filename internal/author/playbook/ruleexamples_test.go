@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/collection-operator/collection-operator/internal/collection/findings/rulecase"
+	"github.com/collection-operator/collection-operator/test/rulecase"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -3,7 +3,7 @@ package model
 import (
 	"testing"
 
-	"github.com/collection-operator/collection-operator/internal/collection/findings/rulecase"
+	"github.com/collection-operator/collection-operator/test/rulecase"
 )
 
 // The page of the rules shows cases of this package.

@@ -1,4 +1,4 @@
-// Package rulecase turns the test cases of rules into the examples of the page of the rules. Only tests import it.
+// Package rulecase turns the test cases of rules into the examples of the page of the rules.
 package rulecase
 
 import (
