@@ -133,15 +133,10 @@ func (l Logons) forget(user string) { delete(l, user) }
 
 // compareUse orders systems by how much is lost if they are forgotten.
 func compareUse(a, b *System) int {
-	for _, order := range []int{
+	return cmp.Or(
 		cmp.Compare(len(a.Running), len(b.Running)), cmp.Compare(len(a.Queue), len(b.Queue)), compareOutage(a.Outage, b.Outage),
-		a.RecoveredAt.Compare(b.RecoveredAt),
-	} {
-		if order != 0 {
-			return order
-		}
-	}
-	return a.ReachedAt.Compare(b.ReachedAt)
+		a.RecoveredAt.Compare(b.RecoveredAt), a.ReachedAt.Compare(b.ReachedAt),
+	)
 }
 
 func compareOutage(a, b *Outage) int {
