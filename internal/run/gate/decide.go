@@ -107,7 +107,7 @@ func ServeCheck(in Input) Record {
 // Checked returns the record after a drift check that in led to. It differs from the one before only in CheckAsked and Checked,
 // and not at all if the check did not take place.
 func Checked(in Input, outcome Outcome, finished time.Time) Record {
-	if !outcome.Checked() {
+	if !outcome.IsOfPlaybook() {
 		return *in.Record
 	}
 	r := ServeCheck(in)

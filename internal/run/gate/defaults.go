@@ -75,7 +75,8 @@ func (s Supply) Declared(spec map[string]any) (vars map[string]any, ignored []st
 	return s.Kind.Declared(s.withoutUnset(spec))
 }
 
-// ExtraVars is like KindSettings.ExtraVars.
+// ExtraVars returns what a playbook gets of ansible-operator's extra vars: those of the watch, ansible_operator_meta, and the declared
+// variables, whose strings are marked as unsafe; and the paths of the fields that were dropped.
 func (s Supply) ExtraVars(given map[string]any) (vars map[string]any, ignored []string) {
 	return s.Kind.extraVars(s.withoutUnset(ReceivedSpec(given)), given)
 }

@@ -145,7 +145,7 @@ type Decision struct {
 // StopsMigrations reports whether a run was a migration whose failure stops those of other resources: the playbook was the
 // reason.
 func (d Decision) StopsMigrations(outcome Outcome) bool {
-	return d.Migration != nil && !outcome.Succeeded() && outcome.usesRetry()
+	return d.Migration != nil && !outcome.Succeeded() && outcome.IsOfPlaybook()
 }
 
 // RunReason returns the reason of the run in status: that of all runs of the migration playbook is ReasonMigrate.

@@ -27,7 +27,7 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 		r.fail(in, d)
 	}
 	r.setVersions(in, d)
-	if !outcome.usesRetry() {
+	if !outcome.IsOfPlaybook() {
 		// What was requested has not happened yet.
 		r.RunNow = ""
 		if in.Record != nil {
@@ -61,7 +61,7 @@ func (r *Record) fail(in Input, d Decision) {
 		if r.Refused > 1 {
 			r.NextRetry = r.Finished.Add(RetryDelay(r.Refused - 1))
 		}
-	case r.Outcome.usesRetry() && r.Outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
+	case r.Outcome.IsOfPlaybook() && r.Outcome != OutcomeCancelled && r.Attempt <= in.Settings.MaxRetries:
 		r.NextRetry = r.Finished.Add(RetryDelay(r.Attempt))
 	}
 }

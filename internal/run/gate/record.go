@@ -48,13 +48,9 @@ func (o Outcome) Succeeded() bool { return o == OutcomeSucceeded || o == Outcome
 // AwaitsEndpoint reports whether the run is repeated as soon as its endpoint can be used again, without a limit.
 func (o Outcome) AwaitsEndpoint() bool { return o == OutcomeUnreachable || o == OutcomeRefused }
 
-// usesRetry reports whether the run counts as one of the attempts of runtime.maxRetries: the playbook was the reason.
-func (o Outcome) usesRetry() bool { return !o.AwaitsEndpoint() && o != OutcomeInterrupted }
-
-// Checked reports whether a drift check with this outcome took place, whether it failed or not. Others are due again.
-func (o Outcome) Checked() bool {
-	return o != OutcomeUnreachable && o != OutcomeRefused && o != OutcomeInterrupted
-}
+// IsOfPlaybook reports whether the playbook was the reason of the outcome: the run counts as one of the attempts of runtime.maxRetries, and
+// a drift check took place, whether it failed or not. Others are due again.
+func (o Outcome) IsOfPlaybook() bool { return !o.AwaitsEndpoint() && o != OutcomeInterrupted }
 
 // Fingerprint has keyed hashes of everything that a Trigger is about, so that neither a value nor a password can be guessed
 // from it.

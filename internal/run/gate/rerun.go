@@ -80,7 +80,7 @@ func (in Input) retry(changed []Trigger) Decision {
 	d := in.runAt(next, ReasonRetry, changed)
 	if d.Action == ActionRun {
 		d.Attempt = in.Record.Attempt
-		if outcome.usesRetry() {
+		if outcome.IsOfPlaybook() {
 			d.Attempt++
 		}
 	}

@@ -46,14 +46,9 @@ func (k KindSettings) Declared(spec map[string]any) (vars map[string]any, ignore
 	return vars, slices.Compact(ignored)
 }
 
-// ExtraVars returns what a playbook gets of ansible-operator's extra vars: those of the watch, ansible_operator_meta, and the
+// extraVars returns what a playbook with a spec gets of ansible-operator's extra vars: those of the watch, ansible_operator_meta, and the
 // declared variables, whose strings are marked as unsafe; and the paths of the fields that were dropped. The variable with
 // the whole object is empty, and the one with its spec has the declared fields.
-func (k KindSettings) ExtraVars(given map[string]any) (vars map[string]any, ignored []string) {
-	return k.extraVars(ReceivedSpec(given), given)
-}
-
-// extraVars returns the extra vars with a spec instead of the one in given.
 func (k KindSettings) extraVars(spec, given map[string]any) (vars map[string]any, ignored []string) {
 	declared, ignored := k.Declared(spec)
 	vars = eachField(declared, mark)

@@ -116,7 +116,7 @@ func handOver(spec map[string]any) map[string]any {
 func TestExtraVars(t *testing.T) {
 	for name, tc := range declaredCases {
 		t.Run(name, func(t *testing.T) {
-			vars, ignored := kind.ExtraVars(handOver(decode(t, tc.spec, true)))
+			vars, ignored := NewSupply(kind, nil, Set{}, false).ExtraVars(handOver(decode(t, tc.spec, true)))
 			want := handOver(normalize(decode(t, tc.want, true)).(map[string]any))
 			if diff := cmp.Diff(want, vars); diff != "" {
 				t.Errorf("extra vars (-want +got):\n%s", diff)
@@ -131,7 +131,7 @@ func TestExtraVars(t *testing.T) {
 // What is added to a collection later reaches no run of the version that does not declare it.
 func TestExtraVarsDropWhatAnotherVersionDeclares(t *testing.T) {
 	given := handOver(map[string]any{"name": "a", "PYZ": "/tmp/evil", "owner_info": map[string]any{"PYZ": "/tmp/evil"}})
-	vars, ignored := kind.ExtraVars(given)
+	vars, ignored := NewSupply(kind, nil, Set{}, false).ExtraVars(given)
 	if diff := cmp.Diff([]string{"PYZ", "owner_info.PYZ"}, ignored); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
 	}
@@ -148,7 +148,7 @@ func TestExtraVarsKeepTheNamesOfTheWatch(t *testing.T) {
 	}}
 	given := handOver(map[string]any{})
 	given[object] = map[string]any{"spec": "{{ evil }}"}
-	vars, _ := hostile.ExtraVars(given)
+	vars, _ := NewSupply(hostile, nil, Set{}, false).ExtraVars(given)
 	if out, err := json.Marshal(vars[object]); err != nil || string(out) != "{}" {
 		t.Errorf("%s is %s", object, out)
 	}
@@ -160,13 +160,13 @@ func TestExtraVarsKeepTheNamesOfTheWatch(t *testing.T) {
 	}
 	delete(given, "zoscb_inventory_name")
 	absent := KindSettings{Variables: []Variable{{Name: "zoscb_inventory_name", Default: json.RawMessage(`"evil"`)}}}
-	if vars, _ := absent.ExtraVars(given); vars["zoscb_inventory_name"] != nil {
+	if vars, _ := NewSupply(absent, nil, Set{}, false).ExtraVars(given); vars["zoscb_inventory_name"] != nil {
 		t.Errorf("a variable of the watch that is absent is set to %v", vars["zoscb_inventory_name"])
 	}
 }
 
 func TestMarkedTextIsNeverATemplate(t *testing.T) {
-	vars, _ := kind.ExtraVars(handOver(map[string]any{"name": "{{ lookup('pipe', 'id') }}"}))
+	vars, _ := NewSupply(kind, nil, Set{}, false).ExtraVars(handOver(map[string]any{"name": "{{ lookup('pipe', 'id') }}"}))
 	for _, name := range []string{"name", "mode"} {
 		marked, ok := vars[name].(map[string]any)
 		if _, isText := marked[unsafeKey].(string); !ok || !isText || len(marked) != 1 {

@@ -103,7 +103,7 @@ func (r driftCheck) write(ctx context.Context, s situation, check runstatus.Chec
 // afterCheck returns the answer after a check. One that did not take place because of the endpoint is tried again at the next
 // look.
 func afterCheck(s situation, outcome gate.Outcome, record gate.Record) answer {
-	if !outcome.Checked() {
+	if !outcome.IsOfPlaybook() {
 		return askAgain(gate.RecheckInterval)
 	}
 	in := s.input

@@ -123,7 +123,7 @@ func tasks(n int) string {
 func EndCheck(status map[string]any, r Resource, c Check) map[string]any {
 	status = copyOf(status)
 	delete(status, fieldProvedAt)
-	if c.Outcome.Checked() {
+	if c.Outcome.IsOfPlaybook() {
 		drift := Drift{CheckedAt: metav1.NewTime(c.Finished), Checked: c.Report.Checked, Unchecked: c.Report.Unchecked}
 		if c.Report.Changes != nil && r.ShowDiff {
 			drift.Diff = printable.Cut(strings.TrimRight(printable.Lines(c.Report.Changes.Diff), "\n"), maxDiff)
