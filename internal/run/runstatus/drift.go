@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
@@ -164,7 +163,7 @@ func (run Run) corrects() bool {
 
 // setCorrected removes from status the drift that was found before a run that corrects it.
 func setCorrected(status map[string]any, conditions *conditionList, r Resource) {
-	if drift := driftOf(status); drift != nil {
+	if drift := decode[Drift](status["drift"]); drift != nil {
 		status["drift"] = unstructured(&Drift{CheckedAt: drift.CheckedAt})
 	}
 	if conditions.get(ConditionDrifted) != nil {
@@ -185,23 +184,10 @@ func dropProof(status map[string]any, conditions *conditionList) {
 
 // hideDiff removes a difference that an earlier version of the operator or of the collection has shown.
 func hideDiff(status map[string]any, r Resource) {
-	if drift := driftOf(status); drift != nil && drift.Diff != "" && !r.ShowDiff {
+	if drift := decode[Drift](status["drift"]); drift != nil && drift.Diff != "" && !r.ShowDiff {
 		drift.Diff = ""
 		status["drift"] = unstructured(drift)
 	}
-}
-
-// driftOf returns status.drift, or nil if there is none that can be read.
-func driftOf(status map[string]any) *Drift {
-	fields, ok := status["drift"].(map[string]any)
-	if !ok {
-		return nil
-	}
-	var drift Drift
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &drift); err != nil {
-		return nil
-	}
-	return &drift
 }
 
 // FoundDrift returns the message of the condition Drifted if it has become True, or "".

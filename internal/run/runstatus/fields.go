@@ -33,17 +33,25 @@ func unstructured(value any) map[string]any {
 	return fields
 }
 
-// runOf returns status.lastRun, or nil if there is none that can be read.
-func runOf(status map[string]any) *Run {
-	fields, ok := status["lastRun"].(map[string]any)
+// decode returns the value of a field of a status, or nil if there is none that can be read.
+func decode[T any](field any) *T {
+	fields, ok := field.(map[string]any)
 	if !ok {
 		return nil
 	}
-	var run Run
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &run); err != nil || run.ID == "" {
+	value := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, value); err != nil {
 		return nil
 	}
-	return &run
+	return value
+}
+
+// runOf returns status.lastRun, or nil if there is none that can be read.
+func runOf(status map[string]any) *Run {
+	if run := decode[Run](status["lastRun"]); run != nil && run.ID != "" {
+		return run
+	}
+	return nil
 }
 
 // LastRun returns the last run that a status names, or nil.
@@ -60,13 +68,8 @@ func historyOf(status map[string]any) []RunSummary {
 	items, _ := status["history"].([]any)
 	var history []RunSummary
 	for _, item := range items {
-		fields, ok := item.(map[string]any)
-		if !ok {
-			continue
-		}
-		var run RunSummary
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &run); err == nil && run.ID != "" {
-			history = append(history, run)
+		if run := decode[RunSummary](item); run != nil && run.ID != "" {
+			history = append(history, *run)
 		}
 	}
 	return history

@@ -2,7 +2,6 @@ package runstatus
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
@@ -21,12 +20,8 @@ func Applied(status map[string]any) string {
 
 // LastMigration returns the last migration that succeeded according to a status, or nil.
 func LastMigration(status map[string]any) *gate.Migrated {
-	fields, ok := status[fieldMigration].(map[string]any)
-	if !ok {
-		return nil
-	}
-	var m Migration
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &m); err != nil || m.To == "" || m.Finished.IsZero() {
+	m := decode[Migration](status[fieldMigration])
+	if m == nil || m.To == "" || m.Finished.IsZero() {
 		return nil
 	}
 	return &gate.Migrated{From: m.From, To: m.To, Finished: m.Finished.Time}
