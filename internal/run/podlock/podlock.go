@@ -98,7 +98,7 @@ func (l Lock) takeUnlessDeleted(ctx context.Context) error {
 func (l Lock) Take(ctx context.Context) (types.UID, error) {
 	lease, err := l.read(ctx)
 	if apierrors.IsNotFound(err) {
-		return l.write(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}})
+		return l.hold(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: l.Name, Namespace: l.Namespace}})
 	}
 	if err != nil {
 		return "", fmt.Errorf("read Lease %s: %w", l.Name, err)
@@ -116,7 +116,7 @@ func (l Lock) Take(ctx context.Context) (types.UID, error) {
 	if pod != "" {
 		return "", fmt.Errorf("pod %s holds Lease %s and has not ended", pod, l.Name)
 	}
-	return l.write(ctx, lease)
+	return l.hold(ctx, lease)
 }
 
 // livePod returns the name of the pod that holds the Lease, or "" if it has ended.
@@ -153,13 +153,22 @@ func (l Lock) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, lease)
 }
 
-// write makes this pod the holder, unless the Lease has changed since it was read.
-func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) (types.UID, error) {
-	lease.TypeMeta = metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"}
+// hold makes this pod the holder, unless the Lease has changed since it was read.
+func (l Lock) hold(ctx context.Context, lease *coordinationv1.Lease) (types.UID, error) {
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To(l.identity()),
 		AcquireTime:    ptr.To(metav1.NowMicro()),
 	}
+	uid, err := l.write(ctx, lease)
+	if err != nil {
+		return "", fmt.Errorf("write Lease %s: %w", l.Name, err)
+	}
+	return uid, nil
+}
+
+// write creates or updates the Lease, unless it has changed since it was read.
+func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) (types.UID, error) {
+	lease.TypeMeta = metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(lease)
 	if err != nil {
 		return "", err
@@ -172,7 +181,7 @@ func (l Lock) write(ctx context.Context, lease *coordinationv1.Lease) (types.UID
 		object, err = client.Update(ctx, object, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return "", fmt.Errorf("write Lease %s: %w", l.Name, err)
+		return "", err
 	}
 	return object.GetUID(), nil
 }
