@@ -21,15 +21,15 @@ import (
 type follower struct {
 	*catalogcontroller.Reconciler
 	writes apiserver.Writes
-	faults *faults
+	faults *apiserver.Faults
 }
 
 func newFollower(t *testing.T, i *importer) *follower {
 	t.Helper()
 	scheme := withOLM(t, i.server)
-	f, c := &follower{faults: newFaults()}, newOLMClient(t, scheme, i.server.Config)
+	f, c := &follower{faults: &apiserver.Faults{}}, newOLMClient(t, scheme, i.server.Config)
 	f.Reconciler = &catalogcontroller.Reconciler{
-		Client: f.faults.around(within(i.home, newOLMClient(t, scheme, f.writes.Of(i.server.Config))), ""), Reader: f.faults.around(c, "live "),
+		Client: f.faults.Around(within(i.home, newOLMClient(t, scheme, f.writes.Of(i.server.Config))), ""), Reader: f.faults.Around(c, "live "),
 		Collections: i.Collections, Settings: render.DefaultSettings(), Grants: sharedGrants(t, i.server), OLM: newCluster(t, c, i.server.Config, i.home),
 		Server: catalog.NewServer("127.0.0.1:0"), Publications: imports.NewPublications(), Elected: make(chan struct{}),
 	}
@@ -61,12 +61,12 @@ func TestCatalogOfAFollower(t *testing.T) {
 	if result, err := f.make(t); err != nil || result.RequeueAfter < 9*time.Minute || len(f.writes.Take()) > 0 {
 		t.Errorf("again after %s, %v", result.RequeueAfter, err)
 	}
-	for _, what := range []string{"list OperatorCollectionList", "list SubOperatorConfigList", "list CustomResourceDefinitionList"} {
-		f.faults.set(what, errAway)
+	for _, what := range []string{"list OperatorCollection", "list SubOperatorConfig", "list CustomResourceDefinition"} {
+		f.faults.Set(what, errAway)
 		if _, err := f.make(t); !errors.Is(err, errAway) {
 			t.Errorf("%s: %v", what, err)
 		}
-		f.faults.clear()
+		f.faults.Clear()
 	}
 }
 

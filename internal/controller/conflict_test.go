@@ -21,9 +21,9 @@ import (
 func TestNeighbors(t *testing.T) {
 	server := apiserver.Shared(t)
 	apiserver.Must(t, conflict.CheckNeighbors(t.Context(), server.Client))
-	faults := newFaults()
-	faults.set("list CustomResourceDefinitionList", errAway)
-	if err := conflict.CheckNeighbors(t.Context(), faults.around(server.Client, "")); !errors.Is(err, errAway) {
+	faults := &apiserver.Faults{}
+	faults.Set("list CustomResourceDefinition", errAway)
+	if err := conflict.CheckNeighbors(t.Context(), faults.Around(server.Client, "")); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 	beside := interceptor.NewClient(server.Client, interceptor.Funcs{
@@ -45,7 +45,7 @@ func TestNeighbors(t *testing.T) {
 
 func TestPredecessor(t *testing.T) {
 	server := apiserver.Shared(t)
-	namespace, faults := server.Namespace(t), newFaults()
+	namespace, faults := server.Namespace(t), &apiserver.Faults{}
 	apiserver.Must(t, conflict.CheckPredecessor(t.Context(), server.Client, namespace))
 	for name, label := range map[string]string{"earlier": "", "of OLM": v2beta2.ManagerLabelValue} {
 		labels := map[string]string{"a": "b"}
@@ -67,8 +67,8 @@ func TestPredecessor(t *testing.T) {
 		}
 		apiserver.Must(t, server.Client.Delete(t.Context(), deployment))
 	}
-	faults.set("get Deployment", errAway)
-	if err := conflict.CheckPredecessor(t.Context(), faults.around(server.Client, ""), namespace); !errors.Is(err, errAway) {
+	faults.Set("get Deployment", errAway)
+	if err := conflict.CheckPredecessor(t.Context(), faults.Around(server.Client, ""), namespace); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 }

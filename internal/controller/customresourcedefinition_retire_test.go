@@ -44,12 +44,12 @@ func TestVersionsOfCRDsAreRetired(t *testing.T) {
 		t.Fatalf("it is retired before its time: %+v", version)
 	}
 	i.definitions.VersionAges = crd.Ages{Retention: time.Nanosecond, Deprecation: time.Nanosecond, Settles: time.Nanosecond}
-	i.faults.set("live list SubOperatorConfigList", errAway)
+	i.faults.Set("live list SubOperatorConfig", errAway)
 	i.touch(t)
 	if _, err := i.definitions.Reconcile(t.Context(), i.id()); !errors.Is(err, errAway) || versionOf(i.definition(t, i.source.kind), first).Deprecated {
 		t.Errorf("it is retired although it is not known whether it is used: %v", err)
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	apiserver.Await(t, "the version is removed", func() bool {
 		_, err := i.definitions.Reconcile(t.Context(), i.id())
 		apiserver.Must(t, err)

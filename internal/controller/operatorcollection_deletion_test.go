@@ -164,7 +164,7 @@ func TestDeletionWithoutAnOperator(t *testing.T) {
 // What is not known deletes nothing, and keeps the finalizer.
 func TestDeletionAfterAFailure(t *testing.T) {
 	for _, what := range []string{
-		"live list OperatorCollectionList", "live list SubOperatorConfigList", "live list CustomResourceDefinitionList", "live get Namespace", "live get Deployment",
+		"live list OperatorCollection", "live list SubOperatorConfig", "live list CustomResourceDefinition", "live get Namespace", "live get Deployment",
 		"delete SubOperatorConfig", "update CustomResourceDefinition", "patch OperatorCollection",
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestDeletionAfterAFailure(t *testing.T) {
 			i.runOperator(t, i.home)
 			thing := i.resource(t, i.home, "one", map[string]any{})
 			i.delete(t, v2beta2.DeletionBlock)
-			i.faults.set(what, errAway)
+			i.faults.Set(what, errAway)
 			isEarly := strings.HasPrefix(what, "live ")
 			if !isEarly { // These come after the custom resources.
 				apiserver.Must(t, i.server.Client.Delete(t.Context(), thing))
@@ -188,7 +188,7 @@ func TestDeletionAfterAFailure(t *testing.T) {
 			if oc := i.live(t); !errors.Is(err, errAway) || !slices.Contains(oc.Finalizers, v2beta2.Finalizer) || isEarly && len(i.configs(t)) == 0 {
 				t.Errorf("got %v, %+v", err, oc.Status.Conditions)
 			}
-			i.faults.clear()
+			i.faults.Clear()
 			if isEarly {
 				i.becomes(t, v2beta2.ReasonInstancesExist, "")
 				apiserver.Must(t, i.server.Client.Delete(t.Context(), thing))
@@ -233,11 +233,11 @@ func TestCRDIsKept(t *testing.T) {
 	}
 	i.end(t, soc)
 	apiserver.Must(t, client.IgnoreNotFound(i.server.Client.Delete(t.Context(), soc)))
-	i.faults.set("delete CustomResourceDefinition", errAway)
+	i.faults.Set("delete CustomResourceDefinition", errAway)
 	if _, err := i.definitions.Reconcile(t.Context(), i.id()); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	if i.write(t); i.exists(t, definition) {
 		t.Error("the CRD was not deleted")
 	}
@@ -267,11 +267,11 @@ func TestCRDIsChangedByOthers(t *testing.T) {
 	definition.Spec.Names.ShortNames = []string{"changed"}
 	delete(definition.Annotations, render.AnnotationClaimedBy)
 	apiserver.Must(t, i.server.Client.Update(t.Context(), definition))
-	i.faults.set("update CustomResourceDefinition", apierrors.NewConflict(schema.GroupResource{Resource: "customresourcedefinitions"}, definition.Name, errAway))
+	i.faults.Set("update CustomResourceDefinition", apierrors.NewConflict(schema.GroupResource{Resource: "customresourcedefinitions"}, definition.Name, errAway))
 	if result, err := i.definitions.Reconcile(t.Context(), i.id()); err == nil && result.RequeueAfter == 0 {
 		t.Error("it is not tried again")
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	i.write(t)
 	if definition := i.definition(t, i.source.kind); definition.Annotations[render.AnnotationClaimedBy] != i.home {
 		t.Errorf("got %v", definition.Annotations)

@@ -88,11 +88,11 @@ func TestDefaultSubOperatorConfig(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: i.home, Name: "mine"},
 				Spec:       v2beta2.SubOperatorConfigSpec{OperatorCollection: "gadgets", Mapping: []v2beta2.NamespaceMapping{{Namespace: i.home}}},
 			}))
-			i.faults.set("delete SubOperatorConfig", errAway)
+			i.faults.Set("delete SubOperatorConfig", errAway)
 			if _, err := i.reconcile(t); errors.Is(err, errAway) == changed || len(i.configs(t)) != 2 {
 				t.Errorf("got %v", err)
 			}
-			i.faults.clear()
+			i.faults.Clear()
 			_, err := i.reconcile(t)
 			apiserver.Must(t, err)
 			if socs := i.configs(t); len(socs) == 2 != changed {
@@ -298,13 +298,13 @@ func TestCollectionOfAnotherNamespace(t *testing.T) {
 // Only what is seen decides, and it is tried again.
 func TestImportWithoutAnAnswer(t *testing.T) {
 	for _, what := range []string{
-		"live list OperatorCollectionList", "list OperatorCollectionList", "live list CustomResourceDefinitionList", "list CustomResourceDefinitionList",
-		"live get CustomResourceDefinition", "patch OperatorCollection", "get CustomResourceDefinition", "live list SubOperatorConfigList",
+		"live list OperatorCollection", "list OperatorCollection", "live list CustomResourceDefinition", "list CustomResourceDefinition",
+		"live get CustomResourceDefinition", "patch OperatorCollection", "get CustomResourceDefinition", "live list SubOperatorConfig",
 		"create SubOperatorConfig", "status OperatorCollection", "get OperatorCollection",
 	} {
 		t.Run(what, func(t *testing.T) {
 			i := newImporter(t)
-			i.faults.set(what, errAway)
+			i.faults.Set(what, errAway)
 			_, err := i.reconcile(t)
 			for deadline := time.Now().Add(time.Minute); err == nil && time.Now().Before(deadline); _, err = i.reconcile(t) {
 				_, _ = i.definitions.Reconcile(t.Context(), i.id()) // It may fail, too.
@@ -312,12 +312,12 @@ func TestImportWithoutAnAnswer(t *testing.T) {
 			if oc := i.live(t); !errors.Is(err, errAway) || isReady(oc) || len(i.configs(t)) > 0 {
 				t.Errorf("got %v, %+v", err, oc.Status.Conditions)
 			}
-			i.faults.clear()
+			i.faults.Clear()
 			i.installed(t)
 		})
 	}
 	i := newImporter(t)
-	i.faults.set("live get OperatorCollection", errAway)
+	i.faults.Set("live get OperatorCollection", errAway)
 	if _, err := i.reconcile(t); !errors.Is(err, errAway) || len(i.writes.Take()) > 0 {
 		t.Errorf("got %v", err)
 	}
@@ -326,13 +326,9 @@ func TestImportWithoutAnAnswer(t *testing.T) {
 // Somebody changes the OperatorCollection while it is imported.
 func TestImportMeetsAnotherWrite(t *testing.T) {
 	i := newImporter(t)
-	once := true
-	i.faults.before = func(verb string, object client.Object) {
-		if _, isOne := object.(*v2beta2.OperatorCollection); isOne && verb == "status" && once {
-			once = false
-			i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.CollectionURL = i.web.URL + "/another" })
-		}
-	}
+	i.faults.Before("status OperatorCollection", func() {
+		i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.CollectionURL = i.web.URL + "/another" })
+	})
 	if oc, err := i.reconcile(t); err != nil || oc.Status.Artifact != nil {
 		t.Errorf("the archive of a spec that has changed is recorded: %+v, %v", oc.Status, err)
 	}
@@ -415,11 +411,11 @@ func TestSourceIsCheckedAgain(t *testing.T) {
 		t.Errorf("it is checked before it is due: %v", err)
 	}
 	// A read without an answer does not say that the OperatorCollection is gone.
-	i.faults.set("live get OperatorCollection", errAway)
+	i.faults.Set("live get OperatorCollection", errAway)
 	if _, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: i.key}); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	if _, err := i.reconcile(t); err != nil || i.web.asked() > 0 {
 		t.Errorf("it is checked before it is due, after a failed read: %v", err)
 	}
@@ -501,7 +497,7 @@ func TestImportWithACacheThatIsBehind(t *testing.T) {
 			ocs.Items = slices.DeleteFunc(ocs.Items, func(oc v2beta2.OperatorCollection) bool { return oc.Namespace == i.home && oc.Name == "other" })
 		}
 	}
-	i.faults.set("get OperatorCollection other", apierrors.NewNotFound(schema.GroupResource{Resource: "operatorcollections"}, "other"))
+	i.faults.Set("get OperatorCollection other", apierrors.NewNotFound(schema.GroupResource{Resource: "operatorcollections"}, "other"))
 	i.becomes(t, v2beta2.ReasonVersionConflict, `OperatorCollection "other" has version 1.0.0`)
 }
 

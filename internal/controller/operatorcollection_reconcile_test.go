@@ -57,11 +57,11 @@ func (i *importer) addVersion(t *testing.T, s source) {
 // An archive counts once it is recorded, and what runs is not affected by one that cannot be fetched.
 func TestImportAfterAFailure(t *testing.T) {
 	i := newImporter(t)
-	i.faults.set("status OperatorCollection", errAway)
+	i.faults.Set("status OperatorCollection", errAway)
 	if oc, err := i.reconcile(t); !errors.Is(err, errAway) || oc.Status.Artifact != nil {
 		t.Errorf("got %+v, %v", oc.Status, err)
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	imported := i.installed(t).Status.Artifact.Digest
 	i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.CollectionURL = "http://127.0.0.1:1/none" })
 	oc := i.becomes(t, v2beta2.ReasonSourceUnreachable, "")

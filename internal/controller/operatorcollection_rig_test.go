@@ -105,7 +105,7 @@ type importer struct {
 	key         client.ObjectKey
 	source      source
 	writes      apiserver.Writes
-	faults      *faults
+	faults      *apiserver.Faults
 	events      chan string
 	// cached, if it is set, changes what the cache has of OperatorCollections or SubOperatorConfigs.
 	cached func(client.ObjectList)
@@ -119,13 +119,13 @@ func newImporter(t *testing.T) *importer {
 	home, recorder := shared.Namespace(t), events.NewFakeRecorder(1000)
 	number := strings.TrimPrefix(home, "test-")
 	i := &importer{
-		server: shared, web: startWeb(t), home: home, key: client.ObjectKey{Namespace: home, Name: "gadgets"}, faults: newFaults(), events: recorder.Events,
+		server: shared, web: startWeb(t), home: home, key: client.ObjectKey{Namespace: home, Name: "gadgets"}, faults: &apiserver.Faults{}, events: recorder.Events,
 		source: source{name: "gadgets" + number, kind: "Gadget" + number, version: "1.0.0", description: "a description"},
 	}
 	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
 	collections := &imports.CollectionCache{Store: archives, Key: []byte(strings.Repeat("k", 32))}
-	c, reader := i.faults.around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.around(shared.Client, "live ")
+	c, reader := i.faults.Around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.Around(shared.Client, "live ")
 	one := budget.Limits{PerNamespace: 1, Total: 1}
 	imports, written := &imports.Index{Client: c, Reader: reader}, &crdplan.WrittenDefinitions{}
 	i.Reconciler = &operatorcollection.Reconciler{

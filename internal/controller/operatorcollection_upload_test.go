@@ -85,7 +85,7 @@ func TestArchiveThatIsNotPushed(t *testing.T) {
 	lost := i.push(t, i.source)
 	apiserver.Must(t, os.Remove(i.pushed(t, lost)))
 	i.becomes(t, v2beta2.ReasonArchiveNotUploaded, lost.String())
-	i.faults.set("patch OperatorCollection", errAway)
+	i.faults.Set("patch OperatorCollection", errAway)
 	if err := i.Source.Received(t.Context(), i.key, lost); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
@@ -100,11 +100,11 @@ func TestUnusedUploads(t *testing.T) {
 	file, err := fetch.Save(bytes.NewReader(i.at("2.0.0").archive(t)), 1<<20, i.Collections.Store.TempDir())
 	apiserver.Must(t, err)
 	apiserver.Must(t, i.Source.Pushes.Put(i.home, "gone", file))
-	i.faults.set("live list OperatorCollectionList", errAway)
+	i.faults.Set("live list OperatorCollection", errAway)
 	if err := i.Source.RemoveUnusedUploads(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	find := func() string {
 		path, err := i.Source.Pushes.Find(i.home, "gone", file.Digest)
 		apiserver.Must(t, err)

@@ -137,13 +137,13 @@ func TestUpgradeThatCustomResourcesDoNotFit(t *testing.T) {
 		t.Error("the archive is fetched with each attempt")
 	}
 	// What cannot be read does not fit either, and what was blocked stays so.
-	i.faults.set("live list "+i.source.kind+"List", errAway)
+	i.faults.Set("live list "+i.source.kind, errAway)
 	if oc, err := i.reconcile(t); err == nil || oc.Status.Artifact.Digest != former.Status.Artifact.Digest {
 		t.Errorf("got %v, %+v", err, oc.Status)
 	} else {
 		expectBlocked(oc)
 	}
-	i.faults.clear()
+	i.faults.Clear()
 	i.becomes(t, v2beta2.ReasonUpgradeBlocked, "")
 
 	// Going back removes it.

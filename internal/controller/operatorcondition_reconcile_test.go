@@ -21,11 +21,11 @@ import (
 )
 
 func TestOperatorConditionOfTheManager(t *testing.T) {
-	server, writes, faults := apiserver.Shared(t), &apiserver.Writes{}, newFaults()
+	server, writes, faults := apiserver.Shared(t), &apiserver.Writes{}, &apiserver.Faults{}
 	scheme, home := withOLM(t, server), server.Namespace(t)
 	c, key := newOLMClient(t, scheme, server.Config), client.ObjectKey{Namespace: home, Name: "manager"}
 	r := &operatorcondition.Reconciler{
-		Client: faults.around(newOLMClient(t, scheme, writes.Of(server.Config)), ""), Reader: faults.around(c, "live "), Namespace: home, Name: "manager",
+		Client: faults.Around(newOLMClient(t, scheme, writes.Of(server.Config)), ""), Reader: faults.Around(c, "live "), Namespace: home, Name: "manager",
 		Namespaces: mapping.Selection{home},
 	}
 	reconcile := func() (ctrl.Result, error) { return r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}) }
@@ -35,12 +35,12 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 	condition := &operatorsv2.OperatorCondition{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "manager"}}
 	apiserver.Must(t, c.Create(t.Context(), condition))
 	for _, refused := range []error{errAway, apierrors.NewForbidden(schema.GroupResource{Resource: "operatorconditions"}, "manager", errAway)} {
-		faults.set("patch OperatorCondition", refused)
+		faults.Set("patch OperatorCondition", refused)
 		if _, err := reconcile(); errors.Is(err, errAway) == apierrors.IsForbidden(refused) {
 			t.Errorf("%v: got %v", refused, err)
 		}
 	}
-	faults.clear()
+	faults.Clear()
 	expect := func(is metav1.ConditionStatus, text string) {
 		t.Helper()
 		_, err := reconcile()
@@ -65,12 +65,12 @@ func TestOperatorConditionOfTheManager(t *testing.T) {
 	if result, err := reconcile(); err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Hour {
 		t.Errorf("again after %s, %v", result.RequeueAfter, err)
 	}
-	for _, what := range []string{"list OperatorCollectionList", "list SubOperatorConfigList"} {
-		faults.set(what, errAway)
+	for _, what := range []string{"list OperatorCollection", "list SubOperatorConfig"} {
+		faults.Set(what, errAway)
 		if _, err := reconcile(); !errors.Is(err, errAway) {
 			t.Errorf("%s: %v", what, err)
 		}
-		faults.clear()
+		faults.Clear()
 	}
 	apiserver.Must(t, c.Delete(t.Context(), soc))
 	expect(metav1.ConditionTrue, "")

@@ -42,6 +42,8 @@ import (
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
+var errAway = errors.New("the API server is away")
+
 // operator is the name of the operator of the collection that the tests install.
 const operator = "tests-things-operator"
 

@@ -17,9 +17,9 @@ import (
 
 // Only what operators have written that a SubOperatorConfig has installed is read, and only when it has changed.
 func TestRunCounts(t *testing.T) {
-	server, faults := apiserver.Shared(t), newFaults()
+	server, faults := apiserver.Shared(t), &apiserver.Faults{}
 	owner := &endpoints{server: server, home: server.Namespace(t)}
-	r := &runcounts.RunCounts{Client: faults.around(withNamespaceIndex(server.Client), ""), Reader: faults.around(server.Client, "live ")}
+	r := &runcounts.RunCounts{Client: faults.Around(withNamespaceIndex(server.Client), ""), Reader: faults.Around(server.Client, "live ")}
 	key := client.ObjectKey{Namespace: owner.home, Name: operator}
 	reconcile := func() error {
 		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
@@ -31,7 +31,7 @@ func TestRunCounts(t *testing.T) {
 		Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{runcount.Annotation: counts.Marshal(func(string) bool { return true })},
 	}}
 	apiserver.Must(t, server.Client.Create(t.Context(), lease))
-	faults.set("live get Lease", errAway)
+	faults.Set("live get Lease", errAway)
 	if err := reconcile(); err != nil || r.Of(key) != nil {
 		t.Errorf("it is that of no operator, and is read: %v", err)
 	}
@@ -39,15 +39,15 @@ func TestRunCounts(t *testing.T) {
 	if err := reconcile(); !errors.Is(err, errAway) || r.Of(key) != nil {
 		t.Errorf("got %v", err)
 	}
-	faults.clear()
+	faults.Clear()
 	if apiserver.Must(t, reconcile()); r.Of(key) == nil {
 		t.Error("it is not read")
 	}
-	faults.set("live get Lease", errAway)
+	faults.Set("live get Lease", errAway)
 	if apiserver.Must(t, reconcile()); r.Of(key) == nil {
 		t.Error("it is read again, and has not changed")
 	}
-	faults.clear()
+	faults.Clear()
 	lease.Annotations[runcount.Annotation] = "nonsense"
 	apiserver.Must(t, server.Client.Update(t.Context(), lease))
 	if apiserver.Must(t, reconcile()); r.Of(key) != nil {
@@ -56,11 +56,11 @@ func TestRunCounts(t *testing.T) {
 	lease.Annotations = map[string]string{runcount.Annotation: counts.Marshal(func(string) bool { return true })}
 	apiserver.Must(t, server.Client.Update(t.Context(), lease))
 	apiserver.Must(t, reconcile())
-	faults.set("list SubOperatorConfigList", errAway)
+	faults.Set("list SubOperatorConfig", errAway)
 	if err := reconcile(); !errors.Is(err, errAway) || r.Of(key) == nil {
 		t.Errorf("what is known is forgotten: %v", err)
 	}
-	faults.clear()
+	faults.Clear()
 	apiserver.Must(t, server.Client.Delete(t.Context(), soc))
 	if apiserver.Must(t, reconcile()); r.Of(key) != nil {
 		t.Error("the operator is removed, and its counts are known")

@@ -32,7 +32,7 @@ type subscriptions struct {
 	client     client.WithWatch
 	home, name string
 	writes     apiserver.Writes
-	faults     *faults
+	faults     *apiserver.Faults
 	events     chan string
 }
 
@@ -41,10 +41,10 @@ func newSubscriptions(t *testing.T) *subscriptions {
 	shared := apiserver.Shared(t)
 	scheme, home, recorder := withOLM(t, shared), shared.Namespace(t), events.NewFakeRecorder(1000)
 	s := &subscriptions{
-		server: shared, client: newOLMClient(t, scheme, shared.Config), home: home, name: "subscribed-" + home, faults: newFaults(), events: recorder.Events,
+		server: shared, client: newOLMClient(t, scheme, shared.Config), home: home, name: "subscribed-" + home, faults: &apiserver.Faults{}, events: recorder.Events,
 	}
 	s.Reconciler = &subscription.Reconciler{
-		Client: s.faults.around(newOLMClient(t, scheme, s.writes.Of(shared.Config)), ""), Reader: s.faults.around(s.client, "live "),
+		Client: s.faults.Around(newOLMClient(t, scheme, s.writes.Of(shared.Config)), ""), Reader: s.faults.Around(s.client, "live "),
 		Recorder: recorder, OLM: newCluster(t, s.client, shared.Config, home),
 	}
 	s.add(t, "oc", "1.0.0")
@@ -125,18 +125,18 @@ func TestSubscriptionGetsASubOperatorConfig(t *testing.T) {
 
 	// It goes with the Subscription. What a cache lacks is not gone.
 	notFound := apierrors.NewNotFound(schema.GroupResource{Resource: "subscriptions"}, "subscription")
-	s.faults.set("get Subscription", notFound)
+	s.faults.Set("get Subscription", notFound)
 	apiserver.Must(t, s.reconcile(t, subscription))
 	if len(s.made(t)) != 1 {
 		t.Error("it is deleted by what a cache lacks")
 	}
-	s.faults.clear()
+	s.faults.Clear()
 	apiserver.Must(t, s.client.Delete(t.Context(), subscription))
-	s.faults.set("live get Subscription", errAway)
+	s.faults.Set("live get Subscription", errAway)
 	if err := s.reconcile(t, subscription); !errors.Is(err, errAway) || len(s.made(t)) != 1 {
 		t.Errorf("got %v", err)
 	}
-	s.faults.clear()
+	s.faults.Clear()
 	apiserver.Must(t, s.reconcile(t, subscription))
 	if len(s.made(t)) > 0 {
 		t.Error("it stays")
@@ -260,13 +260,13 @@ func TestSubscriptionAfterAFailure(t *testing.T) {
 	s := newSubscriptions(t)
 	subscription := s.subscribe(t, s.home, s.pkg(), "")
 	for _, what := range []string{
-		"get Subscription", "list SubOperatorConfigList", "list OperatorCollectionList", "live list SubOperatorConfigList", "create SubOperatorConfig",
+		"get Subscription", "list SubOperatorConfig", "list OperatorCollection", "live list SubOperatorConfig", "create SubOperatorConfig",
 	} {
-		s.faults.set(what, errAway)
+		s.faults.Set(what, errAway)
 		if err := s.reconcile(t, subscription); !errors.Is(err, errAway) || len(s.made(t)) > 0 {
 			t.Errorf("%s: %v", what, err)
 		}
-		s.faults.clear()
+		s.faults.Clear()
 	}
 	if apiserver.Must(t, s.reconcile(t, subscription)); len(s.made(t)) != 1 {
 		t.Error("it is not tried again")

@@ -38,16 +38,16 @@ func newAuthority(t *testing.T, name string) string {
 
 func TestTrustedAuthorities(t *testing.T) {
 	server := apiserver.Shared(t)
-	namespace, recorder, faults := server.Namespace(t), events.NewFakeRecorder(100), newFaults()
-	trusted := &trustedauthorities.TrustedAuthorities{Reader: faults.around(server.Client, ""), Recorder: recorder, Namespace: namespace}
+	namespace, recorder, faults := server.Namespace(t), events.NewFakeRecorder(100), &apiserver.Faults{}
+	trusted := &trustedauthorities.TrustedAuthorities{Reader: faults.Around(server.Client, ""), Recorder: recorder, Namespace: namespace}
 	if trusted.Known() || trusted.PEM() != "" || trusted.Certificates() != nil {
 		t.Error("something is known before it is read")
 	}
-	faults.set("get ConfigMap", errAway)
+	faults.Set("get ConfigMap", errAway)
 	if err := trusted.Load(t.Context()); !errors.Is(err, errAway) || trusted.Known() {
 		t.Errorf("got %v", err)
 	}
-	faults.clear()
+	faults.Clear()
 	if apiserver.Must(t, trusted.Load(t.Context())); !trusted.Known() || trusted.PEM() != "" {
 		t.Errorf("there is no ConfigMap: %v, %q", trusted.Known(), trusted.PEM())
 	}

@@ -86,11 +86,11 @@ func TestPinnedHostKeyIsRestored(t *testing.T) {
 	e := &v2beta2.ZosEndpoint{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "lpar1"}, Spec: server.spec(t)}
 	e.Annotations = map[string]string{annotationPinned: fmt.Sprintf("other:22 %s\nnonsense\n%s %s", server.hostKey(), server.address(), before.hostKey())}
 	apiserver.Must(t, r.server.Client.Create(t.Context(), e))
-	r.faults.set("status ZosEndpoint", errAway)
+	r.faults.Set("status ZosEndpoint", errAway)
 	if _, _, err := r.reconcile(t, "lpar1"); !errors.Is(err, errAway) || server.connections.Load() > 0 {
 		t.Errorf("it was probed before the key was restored: %v", err)
 	}
-	r.faults.clear()
+	r.faults.Clear()
 	e = r.becomes(t, "lpar1", v2beta2.ReasonHostKeyMismatch, "")
 	if !slices.Equal(e.Status.HostKeys, []string{before.hostKey()}) || e.Status.PinnedFor != server.address() {
 		t.Errorf("got %+v", e.Status)
@@ -203,11 +203,11 @@ func TestZosEndpointThatCannotBeRead(t *testing.T) {
 	r, server := newEndpoints(t), startSSHServer(t)
 	r.add(t, "lpar1", server.spec(t))
 	r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
-	r.faults.set("live get ZosEndpoint", errAway)
+	r.faults.Set("live get ZosEndpoint", errAway)
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: r.home, Name: "lpar1"}}); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
-	r.faults.clear()
+	r.faults.Clear()
 	if _, _, err := r.reconcile(t, "lpar1"); err != nil || server.connections.Load() != 1 {
 		t.Errorf("%v, %d probes", err, server.connections.Load())
 	}
@@ -239,11 +239,11 @@ func TestNumberOfProbedZosEndpoints(t *testing.T) {
 func TestProbeIsRepeatedIfItsResultIsNotWritten(t *testing.T) {
 	r, server := newEndpoints(t), startSSHServer(t)
 	r.add(t, "lpar1", server.spec(t))
-	r.faults.set("status ZosEndpoint", errAway)
+	r.faults.Set("status ZosEndpoint", errAway)
 	if e, _, err := r.reconcile(t, "lpar1"); !errors.Is(err, errAway) || len(e.Status.HostKeys) > 0 || e.Annotations[annotationPinned] != "" {
 		t.Errorf("got %+v, %v", e.Status, err)
 	}
-	r.faults.clear()
+	r.faults.Clear()
 	r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 	if server.connections.Load() != 2 {
 		t.Errorf("it was probed %d times", server.connections.Load())
@@ -253,14 +253,14 @@ func TestProbeIsRepeatedIfItsResultIsNotWritten(t *testing.T) {
 // What cannot be read or written is told, tried again, and does not affect the rest.
 func TestZosEndpointAfterAFailure(t *testing.T) {
 	for what, probed := range map[string]bool{
-		"list SubOperatorConfigList": false, "live get Secret": true, "live get Role": true, "create Secret": true, "status ZosEndpoint": true,
+		"list SubOperatorConfig": false, "live get Secret": true, "live get Role": true, "create Secret": true, "status ZosEndpoint": true,
 		"patch ZosEndpoint": true,
 	} {
 		t.Run(what, func(t *testing.T) {
 			r, server := newEndpoints(t), startSSHServer(t)
 			r.add(t, "lpar1", server.spec(t))
 			r.use(t, "soc")
-			r.faults.set(what, errAway)
+			r.faults.Set(what, errAway)
 			e, _, err := r.reconcile(t, "lpar1")
 			if !errors.Is(err, errAway) || (server.connections.Load() > 0) != probed {
 				t.Errorf("got %v, %d probes", err, server.connections.Load())
@@ -268,7 +268,7 @@ func TestZosEndpointAfterAFailure(t *testing.T) {
 			if !strings.HasSuffix(what, " ZosEndpoint") {
 				expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonUnexpectedError, errAway.Error())
 			}
-			r.faults.clear()
+			r.faults.Clear()
 			e = r.becomes(t, "lpar1", v2beta2.ReasonSucceeded, "")
 			expectCondition(t, e.Status.Conditions, v2beta2.ConditionReady, v2beta2.ReasonSucceeded, "")
 			secret, _ := r.state(t, e)
@@ -308,7 +308,7 @@ func TestMeasureZosEndpoints(t *testing.T) {
 
 func TestMeasureAfterAFailure(t *testing.T) {
 	r := newEndpoints(t)
-	r.faults.set("list ZosEndpointList", errAway)
+	r.faults.Set("list ZosEndpoint", errAway)
 	if _, err := r.Measure(t.Context()); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}

@@ -131,7 +131,7 @@ type endpoints struct {
 	server *apiserver.Server
 	home   string
 	writes apiserver.Writes
-	faults *faults
+	faults *apiserver.Faults
 	events chan string
 }
 
@@ -139,9 +139,9 @@ func newEndpoints(t *testing.T) *endpoints {
 	t.Helper()
 	shared := apiserver.Shared(t)
 	recorder := events.NewFakeRecorder(1000)
-	r := &endpoints{server: shared, home: shared.Namespace(t), faults: newFaults(), events: recorder.Events}
+	r := &endpoints{server: shared, home: shared.Namespace(t), faults: &apiserver.Faults{}, events: recorder.Events}
 	r.Reconciler = &zosendpoint.Reconciler{
-		Client: r.faults.around(withStateIndex(shared.NewClient(t, r.writes.Of(shared.Config))), ""), Reader: r.faults.around(shared.Client, "live "),
+		Client: r.faults.Around(withStateIndex(shared.NewClient(t, r.writes.Of(shared.Config))), ""), Reader: r.faults.Around(shared.Client, "live "),
 		Recorder: recorder, Prober: &probe.Prober{}, ProbeInterval: time.Hour,
 	}
 	mgr, err := newManager(shared)

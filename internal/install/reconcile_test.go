@@ -91,17 +91,17 @@ func TestReadyIsConfirmedByALiveRead(t *testing.T) {
 	r := newRig(t)
 	r.reconcile(t, r.installation(r.home))
 	r.setAvailable(t, true)
-	r.failures["get Deployment"] = errAway
+	r.faults.Set("get Deployment", errAway)
 	if result := r.reconcile(t, r.installation(r.home)); result.Status.Ready || !errors.Is(result.Err, errAway) {
 		t.Errorf("it is ready by what the cache has alone: %v", result.Err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	r.hidden["Deployment "+operator] = true
 	if result := r.reconcile(t, r.installation(r.home)); !result.Status.Ready {
 		t.Errorf("the cache is behind what was written: %v", result.Err)
 	}
 	clear(r.hidden)
-	r.failures["cached Deployment"] = errAway
+	r.faults.Set("cached Deployment", errAway)
 	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
@@ -210,7 +210,7 @@ func TestLabelledReferences(t *testing.T) {
 			t.Errorf("label %q: %v", value, result.Err)
 		}
 	}
-	r.failures["get Secret settings"] = errAway
+	r.faults.Set("get Secret settings", errAway)
 	i.Runtime.PriorityClassName = "system-cluster-critical"
 	if result := r.reconcile(t, i); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
@@ -259,7 +259,7 @@ func TestFailedRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.failures[test.request] = test.err
+			r.faults.Set(test.request, test.err)
 			result := r.Reconcile(t.Context(), []*install.Installation{r.installation(r.home)})[0]
 			if !errors.Is(result.Err, test.err) || reasonOf(result.Err) != test.reason || result.Applied {
 				t.Errorf("got %q: %v", reasonOf(result.Err), result.Err)
@@ -267,7 +267,7 @@ func TestFailedRequests(t *testing.T) {
 			if writes := r.ofInstallation(); len(writes) != test.written {
 				t.Errorf("%v were written", writes)
 			}
-			clear(r.failures)
+			r.faults.Clear()
 			live := &v2beta2.SubOperatorConfig{}
 			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), live))
 			if recorded := len(live.Status.Inventory); test.written > 0 && recorded != len(objects) {
@@ -297,11 +297,11 @@ func TestObsoleteObjectsArePruned(t *testing.T) {
 		r.soc.Status.Inventory = append(r.soc.Status.Inventory, v2beta2.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.home, Name: object.Name})
 	}
 	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
-	r.failures["delete ConfigMap former"] = errAway
+	r.faults.Set("delete ConfigMap former", errAway)
 	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || !slices.Contains(inventoryOf(r.soc), "ConfigMap former") {
 		t.Errorf("got %v, %v", result.Err, inventoryOf(r.soc))
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	r.writes.Take()
 	result := r.reconcile(t, r.installation(r.home))
 	if writes := r.ofInstallation(); !slices.Equal(writes, []string{"DELETE configmaps/former"}) || result.Err != nil || !result.Status.Ready {
@@ -386,11 +386,11 @@ func TestFinalizersAreReleasedOnceReady(t *testing.T) {
 		t.Error("it was released while old pods may add it again")
 	}
 	r.setAvailable(t, true)
-	r.failures["list SimpleList"] = errAway
+	r.faults.Set("list Simple", errAway)
 	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || result.Status.Ready {
 		t.Errorf("got %v", result.Err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	r.reconcile(t, r.installation(r.home))
 	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(simple), simple))
 	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(thing), thing))

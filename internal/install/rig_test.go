@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -77,18 +76,16 @@ func startEnvironment(shared *apiserver.Server) (*grants.Source, error) {
 	return source, nil
 }
 
-// rig is an Installer for a SubOperatorConfig in the namespace home. The failures of writes and reads are by "VERB Kind name", or
-// "VERB Kind", where the verb is get, list, apply, patch, status, update or delete.
+// rig is an Installer for a SubOperatorConfig in the namespace home. The verb of faults of the cache is cached.
 type rig struct {
 	*install.Installer
-	server   *apiserver.Server
-	home     string
-	soc      *v2beta2.SubOperatorConfig
-	writes   apiserver.Writes
-	events   chan string
-	olm      *remover
-	mutex    sync.Mutex
-	failures map[string]error
+	server *apiserver.Server
+	home   string
+	soc    *v2beta2.SubOperatorConfig
+	writes apiserver.Writes
+	events chan string
+	olm    *remover
+	faults apiserver.Faults
 	// hidden are the objects, as "Kind name", that the cache does not have.
 	hidden map[string]bool
 }
@@ -115,7 +112,7 @@ func newRig(t *testing.T) *rig {
 	recorder := events.NewFakeRecorder(100)
 	r := &rig{
 		server: shared, home: shared.Namespace(t), events: recorder.Events, olm: &remover{gone: true},
-		failures: map[string]error{}, hidden: map[string]bool{},
+		hidden: map[string]bool{},
 	}
 	r.soc = &v2beta2.SubOperatorConfig{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: "soc", Finalizers: []string{"example.com/test"}},
@@ -123,63 +120,11 @@ func newRig(t *testing.T) *rig {
 	}
 	apiserver.Must(t, shared.Client.Create(t.Context(), r.soc))
 	r.Installer = &install.Installer{
-		Client: r.intercept(shared.NewClient(t, r.writes.Of(shared.Config))), Reader: r.intercept(shared.Client),
+		Client: r.faults.Around(shared.NewClient(t, r.writes.Of(shared.Config)), ""), Reader: r.faults.Around(shared.Client, ""),
 		Cache: interceptor.NewClient(shared.Client, interceptor.Funcs{Get: r.getCached}), Memory: install.NewMemory(),
 		Recorder: recorder, Grants: environment.grants, Settings: render.DefaultSettings(), OLM: r.olm,
 	}
 	return r
-}
-
-// fail returns the failure of a request, or nil.
-func (r *rig) fail(verb string, object runtime.Object, name string) error {
-	kind, err := r.server.Client.GroupVersionKindFor(object)
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	what := verb + " " + kind.Kind
-	return cmp.Or(err, r.failures[what], r.failures[what+" "+name])
-}
-
-func (r *rig) intercept(c client.WithWatch) client.Client {
-	return interceptor.NewClient(c, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			return cmp.Or(r.fail("get", object, key.Name), c.Get(ctx, key, object, options...))
-		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			return cmp.Or(r.fail("list", list, ""), c.List(ctx, list, options...))
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-			if len((&client.ApplyOptions{}).ApplyOptions(options).DryRun) == 0 {
-				if err := r.fail("apply", object.(runtime.Object), object.(client.Object).GetName()); err != nil {
-					return err
-				}
-			}
-			return c.Apply(ctx, object, options...)
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			if err := r.fail("patch", object, object.GetName()); err != nil {
-				return err
-			}
-			return c.Patch(ctx, object, patch, options...)
-		},
-		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			if err := r.fail("update", object, object.GetName()); err != nil {
-				return err
-			}
-			return c.Update(ctx, object, options...)
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			if err := r.fail("delete", object, object.GetName()); err != nil {
-				return err
-			}
-			return c.Delete(ctx, object, options...)
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			if err := r.fail(sub, object, object.GetName()); err != nil {
-				return err
-			}
-			return c.SubResource(sub).Patch(ctx, object, patch, options...)
-		},
-	})
 }
 
 // getCached reads as the cache of the manager does, which keeps a part of each Deployment.
@@ -188,7 +133,7 @@ func (r *rig) getCached(ctx context.Context, c client.WithWatch, key client.Obje
 	if r.hidden[kind.Kind+" "+key.Name] {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: kind.Kind}, key.Name)
 	}
-	if err := cmp.Or(err, r.fail("cached", object, key.Name), c.Get(ctx, key, object, options...)); err != nil {
+	if err := cmp.Or(err, r.faults.Meet(apiserver.Request{Verb: "cached", Kind: kind.Kind, Name: key.Name}), c.Get(ctx, key, object, options...)); err != nil {
 		return err
 	}
 	if deployment, ok := object.(*appsv1.Deployment); ok {

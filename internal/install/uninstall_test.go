@@ -78,11 +78,11 @@ func TestUninstallWaitsForRuns(t *testing.T) {
 			t.Errorf("got %v", writes)
 		}
 	}
-	r.failures["list ThingList"] = errAway
+	r.faults.Set("list Thing", errAway)
 	if result := r.Uninstall(t.Context(), r.soc, r.home); !errors.Is(result.Err, errAway) || result.Status == nil {
 		t.Errorf("whether one runs is not known: %+v", result)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 
 	// For ever it does not wait.
 	since := metav1.NewTime(time.Now().Add(-intervals.RunGrace).Truncate(time.Second))
@@ -108,7 +108,7 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 	}{
 		"recording the time":                {"status SubOperatorConfig", errAway},
 		"recording the time, in conflict":   {"status SubOperatorConfig", apierrors.NewConflict(schema.GroupResource{Resource: "x"}, "soc", errors.New("no"))},
-		"finding the CRDs":                  {"list CustomResourceDefinitionList", errAway},
+		"finding the CRDs":                  {"list CustomResourceDefinition", errAway},
 		"reading the Deployment":            {"get Deployment", errAway},
 		"deleting the Deployment":           {"delete Deployment", forbidden},
 		"deleting the Deployment, too late": {"delete Deployment", apierrors.NewTimeoutError("too late", 1)},
@@ -116,7 +116,7 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			r.installed(t)
-			r.failures[test.request] = test.err
+			r.faults.Set(test.request, test.err)
 			result := r.Uninstall(t.Context(), r.soc, r.home)
 			if !errors.Is(result.Err, test.err) || result.Status == nil || result.Status.Namespace != r.home {
 				t.Errorf("got %+v", result)
@@ -126,7 +126,7 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 					t.Errorf("the Secret is gone before the Deployment: %s", write)
 				}
 			}
-			clear(r.failures)
+			r.faults.Clear()
 			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), r.soc))
 			if len(r.soc.Status.Installations) != 1 {
 				t.Error("the record is gone")
@@ -143,7 +143,7 @@ func TestUninstallIsRepeatedAfterAFailure(t *testing.T) {
 // An installation that failed in the middle leaves nothing.
 func TestHalfMadeInstallationIsRemoved(t *testing.T) {
 	r := newRig(t)
-	r.failures["apply Deployment"] = errAway
+	r.faults.Set("apply Deployment", errAway)
 	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) || len(r.ofInstallation()) != len(objects)-1 {
 		t.Errorf("got %v", result.Err)
 	}
@@ -189,7 +189,7 @@ func TestWhatStaysIsReported(t *testing.T) {
 			r.Uninstall(t.Context(), r.soc, r.home)
 			r.endDeployment(t)
 			if test.request != "" {
-				r.failures[test.request] = errAway
+				r.faults.Set(test.request, errAway)
 			}
 			if result := r.Uninstall(t.Context(), r.soc, r.home); result.Err != nil || result.Status != nil {
 				t.Errorf("got %+v", result)
@@ -211,11 +211,11 @@ func TestOperatorOfTheOtherMethodIsRemovedFirst(t *testing.T) {
 	changed := r.installation(r.home)
 	changed.Collection.Description = "changed"
 
-	r.failures["patch Lease"] = errAway
+	r.faults.Set("patch Lease", errAway)
 	if result := r.reconcile(t, changed); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	expectReason(t, r.reconcile(t, changed).Err, v2beta2.ReasonTerminating, "no further playbook is started")
 	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
 	if len(lease.Annotations) == 0 {
@@ -276,11 +276,11 @@ func TestHandOver(t *testing.T) {
 	r.exists(t, key, operator+"-endpoints")
 	r.HandOver(t.Context(), r.soc, r.home)
 	r.endDeployment(t)
-	r.failures["update Secret"] = errAway
+	r.faults.Set("update Secret", errAway)
 	if result := r.HandOver(t.Context(), r.soc, r.home); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	r.resource(t, "Thing", "a", map[string]any{}, nil)
 	if result := r.HandOver(t.Context(), r.soc, r.home); result.Err != nil || len(r.soc.Status.Inventory) > 0 {
 		t.Errorf("got %v, and %v", result.Err, inventoryOf(r.soc))
@@ -327,7 +327,7 @@ func TestSuccessorWaitsForTheReplacedOperator(t *testing.T) {
 	if expectReason(t, result.Err, v2beta2.ReasonReplaced, `waiting until Deployment "`+operator+`"`); result.Applied {
 		t.Error("two operators are there")
 	}
-	r.failures["get Deployment"] = errAway
+	r.faults.Set("get Deployment", errAway)
 	if result := r.Reconcile(t.Context(), []*install.Installation{successor})[0]; !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
@@ -348,11 +348,11 @@ func TestKeep(t *testing.T) {
 	}
 	r.hidden["Deployment "+operator] = true
 	expectReason(t, r.Keep(t.Context(), r.soc, r.home).Err, v2beta2.ReasonProgressing, "is not available")
-	r.failures["get Deployment"] = errAway
+	r.faults.Set("get Deployment", errAway)
 	if result := r.Keep(t.Context(), r.soc, r.home); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	apiserver.Must(t, r.server.Client.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.home, Name: operator}}))
 	result = r.Keep(t.Context(), r.soc, r.home)
 	expectReason(t, result.Err, v2beta2.ReasonWorkloadUnavailable, "so no playbook runs for Thing "+r.home+"/a")
@@ -379,11 +379,11 @@ func TestRemoveOwners(t *testing.T) {
 	r.exists(t, deployment, operator)
 	deployment.OwnerReferences = []metav1.OwnerReference{owner, other}
 	apiserver.Must(t, r.server.Client.Update(t.Context(), deployment))
-	r.failures["patch Deployment"] = errAway
+	r.faults.Set("patch Deployment", errAway)
 	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	apiserver.Must(t, r.RemoveOwners(t.Context(), r.soc))
 	if writes := r.ofInstallation(); !slices.Equal(writes, []string{"PATCH deployments/" + operator}) {
 		t.Errorf("got %v", writes)
@@ -392,7 +392,7 @@ func TestRemoveOwners(t *testing.T) {
 	if len(deployment.OwnerReferences) != 1 || deployment.OwnerReferences[0].UID != "other" {
 		t.Errorf("got %v", deployment.OwnerReferences)
 	}
-	r.failures["get Deployment"] = errAway
+	r.faults.Set("get Deployment", errAway)
 	if err := r.RemoveOwners(t.Context(), r.soc); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
@@ -407,7 +407,7 @@ func TestTrustedAuthoritiesAreKept(t *testing.T) {
 	if result := r.reconcile(t, r.installation(r.home)); result.Err != nil || len(r.ofInstallation()) > 0 {
 		t.Errorf("the authorities were written: %v", result.Err)
 	}
-	r.failures["get ConfigMap"] = errAway
+	r.faults.Set("get ConfigMap", errAway)
 	if result := r.reconcile(t, r.installation(r.home)); !errors.Is(result.Err, errAway) {
 		t.Errorf("got %v", result.Err)
 	}
@@ -428,12 +428,12 @@ func TestSecretsInUseAreKept(t *testing.T) {
 	delete(secret.Data, "kept-secrets")
 	apiserver.Must(t, r.server.Client.Update(t.Context(), secret))
 	r.Memory = install.NewMemory()
-	r.failures["list ThingList"] = errAway
+	r.faults.Set("list Thing", errAway)
 	result := r.reconcile(t, r.installation(r.home))
 	if !errors.Is(result.Err, errAway) || !strings.Contains(result.Err.Error(), "which Secrets resources use") {
 		t.Errorf("got %v", result.Err)
 	}
-	clear(r.failures)
+	r.faults.Clear()
 	r.reconcile(t, r.installation(r.home))
 	r.exists(t, secret, operator+"-endpoints")
 	if got := string(secret.Data["kept-secrets"]); strings.TrimSpace(got) != `["used"]` {

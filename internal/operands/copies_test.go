@@ -123,7 +123,7 @@ func TestRouteElsewhere(t *testing.T) {
 	if got := inventoryOf(request); slices.ContainsFunc(got, func(e string) bool { return strings.HasPrefix(e, "Binding") }) {
 		t.Errorf("the inventory is %q", got)
 	}
-	s.failures["get Route"] = errAway
+	s.faults.Set("get Route", errAway)
 	if _, err := s.reconcile(t, request); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}

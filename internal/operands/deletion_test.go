@@ -94,11 +94,11 @@ func TestSharedResourceIsHandedOver(t *testing.T) {
 	second := s.request(t, s.newTeam(t), "second", files)
 	s.delete(t, first)
 	for _, what := range []string{"patch OperandRequest second", "status OperandRequest second"} {
-		s.failures[what] = errAway
+		s.faults.Set(what, errAway)
 		if _, err := s.reconcile(t, first); err == nil || !strings.Contains(err.Error(), "handing over to OperandRequest") {
 			t.Errorf("got %v", err)
 		}
-		delete(s.failures, what)
+		s.faults.Set(what, nil)
 	}
 	s.ends(t, first)
 	apiserver.Must(t, s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(second), second))
@@ -163,11 +163,11 @@ func TestNothingIsRemovedBecauseTheCacheIsBehind(t *testing.T) {
 	if got := deletions(s.writes.Take()); got != "" || !s.exists(t, s.shared()) {
 		t.Errorf("it deletes %s", got)
 	}
-	s.failures["list OperandConfig"] = errAway
+	s.faults.Set("list OperandConfig", errAway)
 	if _, err := s.reconcile(t, request); !errors.Is(err, errAway) || !s.exists(t, s.shared()) {
 		t.Errorf("got %v", err)
 	}
-	delete(s.failures, "list OperandConfig")
+	s.faults.Set("list OperandConfig", nil)
 	s.patch(t, s.config, "{spec: {services: []}}")
 	_, err := s.reconcile(t, request)
 	if apiserver.Must(t, err); s.exists(t, s.shared()) {
@@ -179,10 +179,10 @@ func TestNothingIsRemovedBecauseTheCacheIsBehind(t *testing.T) {
 func TestDeletedResourceIsReplaced(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.home, "request", files)
-	s.before["delete DataFile"] = func() {
+	s.faults.Before("delete DataFile", func() {
 		s.delete(t, s.shared())
 		s.theirs(t, "")
-	}
+	})
 	s.delete(t, request)
 	s.fails(t, request, v1alpha1.ReasonRemovalWaiting, `/files"`)
 	s.expectSize(t, 1)
@@ -201,13 +201,13 @@ func TestErrorsOfRemoval(t *testing.T) {
 			s := newTools(t)
 			request := s.running(t, s.home, "request", own)
 			s.delete(t, request)
-			s.failures[what] = errAway
+			s.faults.Set(what, errAway)
 			if _, err := s.reconcile(t, request); !errors.Is(err, errAway) || !strings.Contains(err.Error(), text) {
 				t.Errorf("got %v", err)
 			}
 			s.expectMapped(t, s.home)
 			expectReady(t, request, metav1.ConditionFalse, v2beta2.ReasonUnexpectedError, text)
-			delete(s.failures, what)
+			s.faults.Set(what, nil)
 			_, err := s.reconcile(t, request)
 			apiserver.Must(t, err)
 			s.manage(t)
@@ -226,12 +226,12 @@ func TestRemovalWithoutPermission(t *testing.T) {
 			request := s.running(t, team, "request", own)
 			s.delete(t, request)
 			errForbidden := apierrors.NewForbidden(schema.GroupResource{}, "", fmt.Errorf("User %q cannot do it", "system:serviceaccount:"+account.Namespace+":"+account.Name))
-			s.failures[what] = errForbidden
+			s.faults.Set(what, errForbidden)
 			s.fails(t, request, v1alpha1.ReasonNotGranted, "kubectl create rolebinding collection-operator-operands -n "+team+" --clusterrole=collection-operator-operands-namespace ")
 			s.expectMapped(t, team)
 			s.deleteNamespace(t, team)
 			for _, what := range all {
-				s.failures[what] = errForbidden
+				s.faults.Set(what, errForbidden)
 			}
 			s.ends(t, request)
 			s.expectMapped(t)

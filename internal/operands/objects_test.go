@@ -67,7 +67,7 @@ func TestForeignResourceAppears(t *testing.T) {
 	request := s.request(t, s.home, "request", files)
 	s.fails(t, request, v1alpha1.ReasonOperatorNotReady, "")
 	s.manage(t)
-	s.before["create DataFile"] = func() { s.theirs(t, s.home+"/tools/files") }
+	s.faults.Before("create DataFile", func() { s.theirs(t, s.home+"/tools/files") })
 	s.fails(t, request, v2beta2.ReasonForeignObject, "was not created for this operand")
 	s.expectSize(t, 1)
 	s.delete(t, request)
@@ -80,10 +80,10 @@ func TestResourceIsReplaced(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.home, "request", files)
 	s.configure(t, "{size: 6}")
-	s.before["apply DataFile"] = func() {
+	s.faults.Before("apply DataFile", func() {
 		s.delete(t, s.shared())
 		apiserver.Must(t, s.server.Client.Create(t.Context(), s.shared()))
-	}
+	})
 	_, err := s.reconcile(t, request)
 	apiserver.Must(t, err)
 	live := s.shared()
@@ -142,7 +142,7 @@ func TestResourceChangesMeanwhile(t *testing.T) {
 	request := s.request(t, s.home, "request", files)
 	s.fails(t, request, v1alpha1.ReasonOperatorNotReady, "")
 	s.manage(t)
-	s.before["patch DataFile"] = func() { s.patch(t, s.shared(), "{metadata: {labels: {theirs: yes-it-is}}}") }
+	s.faults.Before("patch DataFile", func() { s.patch(t, s.shared(), "{metadata: {labels: {theirs: yes-it-is}}}") })
 	s.runs(t, request)
 	live := s.shared()
 	if s.expectSize(t, 5); !s.exists(t, live) || live.GetLabels()["theirs"] == "" {
@@ -154,10 +154,10 @@ func TestResourceChangesMeanwhile(t *testing.T) {
 		}
 	}
 	s.delete(t, s.shared())
-	s.before["patch DataFile"] = func() {
+	s.faults.Before("patch DataFile", func() {
 		s.delete(t, s.shared())
 		s.theirs(t, "")
-	}
+	})
 	if _, err := s.reconcile(t, request); err == nil || !strings.Contains(err.Error(), "was replaced") {
 		t.Errorf("got %v", err)
 	}
@@ -309,7 +309,7 @@ func TestOperandIsRenamed(t *testing.T) {
 func TestKindThatCannotBeLookedUp(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.home, "request", files)
-	s.failures["get DataFile"] = errAway
+	s.faults.Set("get DataFile", errAway)
 	if _, err := s.reconcile(t, request); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}

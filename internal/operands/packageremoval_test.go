@@ -71,17 +71,17 @@ func TestVersionIsRecordedBeforeItsSubscriptionGoes(t *testing.T) {
 	s.fails(t, request, v1alpha1.ReasonOperatorNotReady, "OLM installs")
 	s.installs(t, "1.0.0", operatorsv1alpha1.CSVPhaseSucceeded) // Not seen yet.
 	s.delete(t, request)
-	s.failures["status OperandRequest"] = errAway
+	s.faults.Set("status OperandRequest", errAway)
 	if _, err := s.reconcile(t, request); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
 	s.expectOperator(t, true)
-	delete(s.failures, "status OperandRequest")
-	s.failures["delete ClusterServiceVersion"] = errAway
+	s.faults.Set("status OperandRequest", nil)
+	s.faults.Set("delete ClusterServiceVersion", errAway)
 	if _, err := s.reconcile(t, request); !errors.Is(err, errAway) || s.exists(t, s.subscription) || !s.exists(t, s.csv) {
 		t.Errorf("got %v", err)
 	}
-	delete(s.failures, "delete ClusterServiceVersion")
+	s.faults.Set("delete ClusterServiceVersion", nil)
 	s.ends(t, request)
 	s.expectOperator(t, false)
 }
@@ -197,21 +197,21 @@ func TestUsersOfAPackageCannotBeSeen(t *testing.T) {
 	s := newCI(t)
 	request := s.running(t, s.home, "request", jenkins)
 	s.delete(t, request)
-	s.failures["list Jenkins"] = apierrors.NewForbidden(schema.GroupResource{}, "", errAway)
+	s.faults.Set("list Jenkins", apierrors.NewForbidden(schema.GroupResource{}, "", errAway))
 	s.fails(t, request, v1alpha1.ReasonNotGranted, "kubectl create role collection-operator-operands-list-jenkinses -n "+s.home+" --verb=list,watch --resource=jenkinses.jenkins.example && ")
 	s.expectOperator(t, true)
 	for _, what := range []string{"list Jenkins", "get Subscription", "get ClusterServiceVersion", "get Namespace"} {
-		s.failures[what] = errAway
+		s.faults.Set(what, errAway)
 		if what == "get Namespace" {
-			s.failures["list Jenkins"] = apierrors.NewForbidden(schema.GroupResource{}, "", errAway)
+			s.faults.Set("list Jenkins", apierrors.NewForbidden(schema.GroupResource{}, "", errAway))
 		}
 		if _, err := s.reconcile(t, request); err == nil {
 			t.Errorf("%s fails, and it goes on", what)
 		}
 		s.expectOperator(t, true)
-		delete(s.failures, what)
+		s.faults.Set(what, nil)
 	}
-	delete(s.failures, "list Jenkins")
+	s.faults.Set("list Jenkins", nil)
 	s.ends(t, request)
 	s.expectOperator(t, false)
 }
@@ -223,16 +223,16 @@ func TestErrorsOfRemovedPackages(t *testing.T) {
 			s := newCI(t)
 			request := s.running(t, s.home, "request", jenkins)
 			s.delete(t, request, s.example())
-			s.failures[what] = errForbidden
+			s.faults.Set(what, errForbidden)
 			s.fails(t, request, v1alpha1.ReasonNotGranted, "--clusterrole=collection-operator-operands-olm")
-			s.failures[what] = errAway
+			s.faults.Set(what, errAway)
 			if _, err := s.reconcile(t, request); !errors.Is(err, errAway) {
 				t.Errorf("got %v", err)
 			}
 			if !s.exists(t, s.group) {
 				t.Error("the OperatorGroup is deleted")
 			}
-			delete(s.failures, what)
+			s.faults.Set(what, nil)
 			s.ends(t, request)
 			s.expectOperator(t, false)
 		})
@@ -247,7 +247,7 @@ func TestPackageGoesWithItsNamespace(t *testing.T) {
 	s.delete(t, request)
 	errForbidden := apierrors.NewForbidden(schema.GroupResource{}, "", errAway)
 	for _, what := range []string{"get Jenkins", "get Subscription", "get ClusterServiceVersion", "get OperatorGroup"} {
-		s.failures[what] = errForbidden
+		s.faults.Set(what, errForbidden)
 	}
 	s.ends(t, request)
 	if got := deletions(s.writes.Take()); got != "" {

@@ -235,7 +235,7 @@ func TestPackageThatCannotBeInstalled(t *testing.T) {
 		reason, text string
 	}{
 		"no OLM": {func(_ *testing.T, s *ci) {
-			s.failures["list Subscription"] = &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Subscription"}}
+			s.faults.Set("list Subscription", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "Subscription"}})
 		}, v1alpha1.ReasonInvalidOperand, "the cluster has no Operator Lifecycle Manager"},
 		"two Subscriptions": {func(t *testing.T, s *ci) {
 			s.create(t, &operatorsv1alpha1.Subscription{}, s.home, "a", spec)
@@ -356,25 +356,25 @@ func TestErrorsOfPackages(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s := newCI(t)
 			request := s.request(t, s.home, "request", jenkins)
-			s.failures[what] = errAway
+			s.faults.Set(what, errAway)
 			if _, err := s.reconcile(t, request); !errors.Is(err, errAway) || !strings.Contains(err.Error(), text) {
 				t.Errorf("got %v", err)
 			}
 			if what == "get Subscription" { // Who may list them may read one.
 				return
 			}
-			s.failures[what] = apierrors.NewForbidden(schema.GroupResource{}, "a", fmt.Errorf("User %q cannot do it", "system:serviceaccount:"+account.Namespace+":"+account.Name))
+			s.faults.Set(what, apierrors.NewForbidden(schema.GroupResource{}, "a", fmt.Errorf("User %q cannot do it", "system:serviceaccount:"+account.Namespace+":"+account.Name)))
 			s.fails(t, request, v1alpha1.ReasonNotGranted, "--clusterrole=collection-operator-operands-olm --serviceaccount="+account.Namespace+":"+account.Name)
 			if s.exists(t, s.subscription) {
 				t.Error("the Subscription exists")
 			}
-			delete(s.failures, what)
+			s.faults.Set(what, nil)
 			s.fails(t, request, v1alpha1.ReasonOperatorNotReady, "OLM installs")
 		})
 	}
 	s := newCI(t)
 	request := s.running(t, s.home, "request", jenkins)
-	s.failures["get ClusterServiceVersion"] = errAway
+	s.faults.Set("get ClusterServiceVersion", errAway)
 	if _, err := s.reconcile(t, request); !errors.Is(err, errAway) || !s.exists(t, s.example()) {
 		t.Errorf("got %v", err)
 	}

@@ -116,19 +116,19 @@ func TestErrorsOfARegistry(t *testing.T) {
 			s.withBindings(t, "{public: {secret: admin}}")
 			former := &v1alpha1.OperandBindInfo{}
 			s.create(t, former, s.home, "former", "{metadata: {finalizers: [finalizer.bindinfo.ibm.com]}, spec: {operand: files, registry: tools}}")
-			s.failures[what] = errAway
+			s.faults.Set(what, errAway)
 			if _, err := s.reportRegistry(t); !errors.Is(err, errAway) {
 				t.Errorf("got %v", err)
 			}
 			if strings.HasPrefix(what, "cached") {
 				return
 			}
-			s.failures[what] = apierrors.NewConflict(schema.GroupResource{}, "a", errAway)
+			s.faults.Set(what, apierrors.NewConflict(schema.GroupResource{}, "a", errAway))
 			result, err := s.reportRegistry(t)
 			if apiserver.Must(t, err); result.RequeueAfter != intervals.Conflict {
 				t.Errorf("again after %s", result.RequeueAfter)
 			}
-			s.failures[what] = apierrors.NewNotFound(schema.GroupResource{}, "a")
+			s.faults.Set(what, apierrors.NewNotFound(schema.GroupResource{}, "a"))
 			_, err = s.reportRegistry(t)
 			apiserver.Must(t, err)
 		})

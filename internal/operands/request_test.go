@@ -101,7 +101,7 @@ func TestRequestThatIsNotOurs(t *testing.T) {
 	apiserver.Must(t, err)
 	s.release(t, request)
 	s.ends(t, request)
-	s.failures["get OperandRequest"] = errAway
+	s.faults.Set("get OperandRequest", errAway)
 	if _, err := s.reconcile(t, request); err == nil {
 		t.Error("a request that cannot be read counts as gone")
 	}
@@ -180,7 +180,7 @@ func TestErrorsOfSteps(t *testing.T) {
 			if strings.Contains(what, " DataFile ") {
 				s.report(t, v2beta2.InstallationStatus{Namespace: team, Digest: "sha256:1", Ready: true})
 			}
-			s.failures[what] = errAway
+			s.faults.Set(what, errAway)
 			_, err := s.reconcile(t, request)
 			if test.text == "" {
 				apiserver.Must(t, err)
@@ -193,7 +193,7 @@ func TestErrorsOfSteps(t *testing.T) {
 			if writes := ofObjects(s.writes.Take(), test.written); len(writes) > 0 {
 				t.Errorf("it writes %q", writes)
 			}
-			delete(s.failures, what)
+			s.faults.Set(what, nil)
 			s.run(t, request)
 		})
 	}
@@ -204,14 +204,14 @@ func TestNothingIsCreatedBeforeItIsRecorded(t *testing.T) {
 	s := newTools(t)
 	request := s.request(t, s.home, "request", files, own)
 	for name, errStatus := range map[string]error{"failure": errAway, "conflict": apierrors.NewConflict(schema.GroupResource{Resource: "operandrequests"}, "request", errAway)} {
-		s.failures["status OperandRequest"] = errStatus
+		s.faults.Set("status OperandRequest", errStatus)
 		result, err := s.reconcile(t, request)
 		if isConflict := name == "conflict"; (err == nil) != isConflict || isConflict && result.RequeueAfter != intervals.Conflict {
 			t.Errorf("%s: again after %s, %v", name, result.RequeueAfter, err)
 		}
 	}
 	s.expectMapped(t)
-	delete(s.failures, "status OperandRequest")
+	s.faults.Set("status OperandRequest", nil)
 	s.run(t, request)
 }
 
@@ -221,7 +221,7 @@ func TestRequestChangesMeanwhile(t *testing.T) {
 	request := s.running(t, s.home, "request", files)
 	s.patch(t, s.config, "{spec: {services: [{name: files, spec: {dataFile: {zosendpoint: lpar1, size: 6}}}]}}")
 	s.reports(t, s.shared(), "Ready", "False", "not yet")
-	s.before["status OperandRequest"] = func() { s.wants(t, request.DeepCopy(), files, own) }
+	s.faults.Before("status OperandRequest", func() { s.wants(t, request.DeepCopy(), files, own) })
 	result, err := s.reconcile(t, request)
 	apiserver.Must(t, err)
 	if result.RequeueAfter != intervals.Conflict || len(request.Spec.Requests[0].Operands) != 2 {
@@ -333,11 +333,11 @@ func TestReleaseFails(t *testing.T) {
 			request := s.request(t, s.home, "request", "{name: unknown}")
 			s.fails(t, request, v1alpha1.ReasonOperandNotFound, "unknown")
 			s.delete(t, request)
-			s.failures[what] = errAway
+			s.faults.Set(what, errAway)
 			if _, err := s.reconcile(t, request); err == nil || !strings.Contains(err.Error(), text) {
 				t.Errorf("got %v", err)
 			}
-			delete(s.failures, what)
+			s.faults.Set(what, nil)
 			s.ends(t, request)
 		})
 	}
@@ -345,7 +345,7 @@ func TestReleaseFails(t *testing.T) {
 	request := s.request(t, s.home, "request", "{name: unknown}")
 	s.fails(t, request, v1alpha1.ReasonOperandNotFound, "unknown")
 	s.delete(t, request)
-	s.before["patch OperandRequest"] = func() { s.release(t, request.DeepCopy()) }
+	s.faults.Before("patch OperandRequest", func() { s.release(t, request.DeepCopy()) })
 	s.ends(t, request)
 }
 
@@ -354,10 +354,10 @@ func TestRequestGoesMeanwhile(t *testing.T) {
 	s := newTools(t)
 	request := s.running(t, s.home, "request", own)
 	s.reports(t, dataFile(s.home, "own"), "Ready", "False", "not yet")
-	s.before["status OperandRequest"] = func() {
+	s.faults.Before("status OperandRequest", func() {
 		s.release(t, request.DeepCopy())
 		s.delete(t, request.DeepCopy())
-	}
+	})
 	s.ends(t, request)
 	if err := s.server.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request); !apierrors.IsNotFound(err) {
 		t.Errorf("got %v", err)

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -26,7 +25,6 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	runtimecontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	metrics "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -59,8 +57,7 @@ func startEnvironment(t *testing.T, shared *apiserver.Server) error {
 	return errors.Join(err, shared.CreateCRDs(t.Context(), crds.ClusterServiceVersion(), crds.OperatorGroup(), crds.Subscription()))
 }
 
-// rig is an operandrequest.Reconciler, and what it needs. A test calls Reconcile. Requests of that, and only those, fail as failures says, by "VERB
-// Kind" or "VERB Kind name". The verb is get, list, create, patch, apply, status or delete, or cached for a list that the cache gives.
+// rig is an operandrequest.Reconciler, and what it needs. A test calls Reconcile.
 type rig struct {
 	*operandrequest.Reconciler
 	server *apiserver.Server
@@ -71,12 +68,11 @@ type rig struct {
 	// cached changes what the cache gives, and listed what is listed live.
 	cached, listed func(client.ObjectList)
 
-	mutex    sync.Mutex
-	failures map[string]error
-	// before has what happens before the first of such requests.
-	before map[string]func()
-	// failed has the requests that have failed, as in failures, unless it is nil: each fails when it is made first. If lost, only writes
-	// fail, after they were carried out.
+	// faults are those of a Reconcile that a test calls. The verb of a list that the cache gives is cached.
+	faults apiserver.Faults
+	mutex  sync.Mutex
+	// failed has the requests that have failed, unless it is nil: each fails when it is made first. If lost, only writes fail, after they
+	// were carried out.
 	failed map[string]bool
 	lost   bool
 	// asked are the requests that the controller has got from watches.
@@ -107,7 +103,7 @@ func prepareRig(t *testing.T) *rig {
 	recorder := events.NewFakeRecorder(1000)
 	r := &rig{
 		server: shared, home: shared.Namespace(t), events: recorder.Events, cached: func(client.ObjectList) {}, listed: func(client.ObjectList) {},
-		failures: map[string]error{}, before: map[string]func(){}, asked: map[types.NamespacedName]int{},
+		asked: map[types.NamespacedName]int{},
 	}
 	t.Cleanup(func() { apiserver.Must(t, r.clean(context.Background())) })
 	c, err := client.NewWithWatch(r.writes.Of(shared.Config), client.Options{Scheme: shared.Scheme, Mapper: shared.Client.RESTMapper()})
@@ -162,81 +158,56 @@ func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption)
 	return errAway
 }
 
-// do carries out a request, unless it is to fail.
-func (r *rig) do(ctx context.Context, verb string, object runtime.Object, name string, carryOut func() error) error {
+// do carries out a request of a Reconcile that a test has called, unless it is to fail.
+func (r *rig) do(ctx context.Context, request apiserver.Request, carryOut func() error) error {
 	if ctx.Value(ofTest{}) == nil {
 		return carryOut()
 	}
-	kind, err := r.server.Client.GroupVersionKindFor(object)
-	if err != nil {
+	if err := r.faults.Meet(request); err != nil {
 		return err
 	}
-	what := verb + " " + strings.TrimSuffix(kind.Kind, "List")
-	for _, key := range []string{what, what + " " + name} {
-		if before := r.before[key]; before != nil {
-			delete(r.before, key)
-			before()
-		}
-		if err := r.failures[key]; err != nil {
-			return err
-		}
-	}
-	isRead := verb == "get" || verb == "list" || verb == "cached"
-	if what += " " + name; r.failed == nil || r.failed[what] || r.lost && isRead {
+	isRead := request.Verb == "get" || request.Verb == "list" || request.Verb == "cached"
+	what := request.Verb + " " + request.Kind + " " + request.Name
+	if r.failed == nil || r.failed[what] || r.lost && isRead {
 		return carryOut()
 	}
 	r.failed[what] = true
 	if r.lost {
-		err = carryOut()
+		return cmp.Or(carryOut(), errAway)
 	}
-	return cmp.Or(err, errAway)
+	return errAway
 }
 
 func (r *rig) reader(c client.WithWatch) client.Reader {
-	return interceptor.NewClient(c, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-			if runtimecontroller.ReconcileIDFromContext(ctx) != "" { // The controller reconciles. Tests do that.
-				r.mutex.Lock()
-				defer r.mutex.Unlock()
-				r.asked[key]++
-				return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
-			}
-			return r.do(ctx, "get", object, key.Name, func() error { return c.Get(ctx, key, object, options...) })
-		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			err := r.do(ctx, "list", list, "", func() error { return c.List(ctx, list, options...) })
-			if err == nil {
-				r.listed(list)
-			}
-			return err
-		},
+	return apiserver.Around(c, func(ctx context.Context, request apiserver.Request, carryOut func() error) error {
+		if runtimecontroller.ReconcileIDFromContext(ctx) != "" && request.Verb == "get" { // The controller reconciles. Tests do that.
+			r.mutex.Lock()
+			defer r.mutex.Unlock()
+			r.asked[types.NamespacedName{Namespace: request.Namespace, Name: request.Name}]++
+			return apierrors.NewNotFound(schema.GroupResource{}, request.Name)
+		}
+		err := r.do(ctx, request, carryOut)
+		if request.Verb == "list" && err == nil {
+			r.listed(request.Object.(client.ObjectList))
+		}
+		return err
 	})
 }
 
 func (r *rig) client(c client.WithWatch) client.Client {
-	return interceptor.NewClient(c, interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			err := r.do(ctx, "cached", list, "", func() error { return c.List(ctx, list, options...) })
-			if err == nil && ctx.Value(ofTest{}) != nil {
-				r.cached(list)
-			}
-			return err
-		},
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			return r.do(ctx, "create", object, object.GetName(), func() error { return c.Create(ctx, object, options...) })
-		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
-			return r.do(ctx, "patch", object, object.GetName(), func() error { return c.Patch(ctx, object, patch, options...) })
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-			return r.do(ctx, "apply", object.(runtime.Object), object.(client.Object).GetName(), func() error { return c.Apply(ctx, object, options...) })
-		},
-		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
-			return r.do(ctx, "delete", object, object.GetName(), func() error { return c.Delete(ctx, object, options...) })
-		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
-			return r.do(ctx, sub, object, object.GetName(), func() error { return c.SubResource(sub).Patch(ctx, object, patch, options...) })
-		},
+	return apiserver.Around(c, func(ctx context.Context, request apiserver.Request, carryOut func() error) error {
+		if request.Verb == "get" {
+			return carryOut()
+		}
+		isList := request.Verb == "list"
+		if isList {
+			request.Verb = "cached"
+		}
+		err := r.do(ctx, request, carryOut)
+		if isList && err == nil && ctx.Value(ofTest{}) != nil {
+			r.cached(request.Object.(client.ObjectList))
+		}
+		return err
 	})
 }
 

@@ -41,11 +41,11 @@ func TestNeighbors(t *testing.T) {
 	}
 	r.delete(t, theirs)
 	for _, what := range []string{"get CustomResourceDefinition", "list Deployment"} {
-		r.failures[what] = errAway
+		r.faults.Set(what, errAway)
 		if err := cluster.CheckNeighbors(ctx, r.Reader); !errors.Is(err, errAway) {
 			t.Errorf("%s: got %v", what, err)
 		}
-		delete(r.failures, what)
+		r.faults.Set(what, nil)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestAccountOfTheProcess(t *testing.T) {
 	if err != nil || got.Namespace != "" || got.Name != "somebody" {
 		t.Errorf("got %s, %v", got, err)
 	}
-	r.failures["create SelfSubjectReview"] = errAway
+	r.faults.Set("create SelfSubjectReview", errAway)
 	if _, err := cluster.FindAccount(ofTestContext(t), r.Client); !errors.Is(err, errAway) {
 		t.Errorf("got %v", err)
 	}
