@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -144,8 +146,37 @@ func newImporter(t *testing.T) *importer {
 	apiserver.Must(t, err)
 	apiserver.Must(t, i.SetupWithManager(mgr)) // It is never started.
 	apiserver.Must(t, i.definitions.SetupWithManager(mgr))
+	t.Cleanup(func() { apiserver.Must(t, i.clean(context.Background())) })
 	i.add(t, i.key.Name, i.serve(t, i.source))
 	return i
+}
+
+// clean removes what each Reconcile lists of the whole cluster: with that of all former tests it would take longer and longer.
+func (i *importer) clean(ctx context.Context) error {
+	ocs, socs, definitions := &v2beta2.OperatorCollectionList{}, &v2beta2.SubOperatorConfigList{}, &metav1.PartialObjectMetadataList{}
+	definitions.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
+	c := i.server.Client
+	all := errors.Join(c.List(ctx, ocs, client.InNamespace(i.home)), c.List(ctx, socs, client.InNamespace(i.home)), c.List(ctx, definitions))
+	var objects []client.Object
+	for n := range ocs.Items {
+		objects = append(objects, &ocs.Items[n])
+	}
+	for n := range socs.Items {
+		objects = append(objects, &socs.Items[n])
+	}
+	for n := range definitions.Items {
+		if strings.HasPrefix(definitions.Items[n].Name, strings.ToLower(i.source.kind)) {
+			objects = append(objects, &definitions.Items[n])
+		}
+	}
+	for _, object := range objects {
+		if len(object.GetFinalizers()) > 0 {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+			all = errors.Join(all, client.IgnoreNotFound(c.Patch(ctx, object, patch)))
+		}
+		all = errors.Join(all, client.IgnoreNotFound(c.Delete(ctx, object)))
+	}
+	return all
 }
 
 // intercept makes a client read as from the manager's cache, which has indexes. What these find is filtered again.
@@ -329,6 +360,7 @@ func (i *importer) resource(t *testing.T, namespace, name string, spec map[strin
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	object.SetFinalizers([]string{render.Finalizer})
+	i.server.Settle(t, i.definition(t, i.source.kind))
 	apiserver.Must(t, i.server.Client.Create(t.Context(), object))
 	return object
 }

@@ -34,7 +34,8 @@ const supervise = `cd "$1"
 	rm -rf "$PWD"
 ) </dev/null >/dev/null 2>&1 &`
 
-// arguments of kube-apiserver. What no test needs is left out: it takes time at the start.
+// arguments of kube-apiserver. What no test needs is left out: it takes time at the start. A list waits for the watch cache, up to 100
+// milliseconds, until etcd has told it that it is not behind.
 var arguments = []string{
 	"--bind-address=127.0.0.1", "--permit-port-sharing",
 	"--tls-cert-file=certificate", "--tls-private-key-file=key",
@@ -46,6 +47,7 @@ var arguments = []string{
 	"--endpoint-reconciler-type=none",
 	"--enable-priority-and-fairness=false",
 	"--allow-privileged",
+	"--watch-cache=false",
 	"--profiling=false",
 }
 
