@@ -35,12 +35,8 @@ type Role struct {
 	Given []rbacv1.PolicyRule
 }
 
-const (
-	// settleTime is the time after a change of grants before a check is remembered: the API server may not know of it at once.
-	settleTime = 5 * time.Second
-	// checkAge is how long a check is remembered: permissions can be bound to the manager by objects that it does not watch.
-	checkAge = 10 * time.Minute
-)
+// checkAge is how long a check is remembered: permissions can be bound to the manager by objects that it does not watch.
+const checkAge = 10 * time.Minute
 
 // passed is a check that was passed.
 type passed struct {
@@ -74,7 +70,7 @@ func (s *Source) Check(ctx context.Context, of render.Grantee, roles []Role) (wa
 		return nil, err
 	}
 	warnings, err = granted.Check(ctx, of, roles)
-	if err == nil && now.Sub(since.(time.Time)) > settleTime {
+	if err == nil && now.Sub(since.(time.Time)) > intervals.GrantSettles {
 		s.checks.Add(asked, passed{grants: state, at: now, warnings: slices.Clone(warnings)})
 	}
 	return warnings, err

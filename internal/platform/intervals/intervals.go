@@ -33,6 +33,8 @@ var (
 	Resources = 15 * time.Second
 	// Grant is how long after a change of RBAC the API server's authorizer is assumed to know it.
 	Grant = 2 * time.Second
+	// GrantSettles is how long grants have not changed before a check of them is remembered: the API server may not know of a change at once.
+	GrantSettles = 5 * time.Second
 	// FailedCheck is the longest delay before a failed check of a source is repeated, whatever spec.interval says.
 	FailedCheck = 5 * time.Minute
 )
@@ -40,7 +42,8 @@ var (
 // byName is what [Flag] sets.
 var byName = map[string]*time.Duration{
 	"poll": &Poll, "missing": &Missing, "conflict": &Conflict, "run-grace": &RunGrace, "storage-settles": &StorageSettles,
-	"olm": &OLM, "migration": &Migration, "resources": &Resources, "grant": &Grant, "failed-check": &FailedCheck,
+	"olm": &OLM, "migration": &Migration, "resources": &Resources, "grant": &Grant, "grant-settles": &GrantSettles,
+	"failed-check": &FailedCheck,
 }
 
 // Flag sets intervals from a list such as "missing=2s,poll=500ms". It must be set before the manager starts.
