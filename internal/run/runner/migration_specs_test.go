@@ -102,6 +102,8 @@ var _ = Describe("A migration playbook", func() {
 		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
 		Expect(Live(ctx, Default, job).Object["status"]).To(And(
 			HaveKeyWithValue("migration", migration), HaveKeyWithValue("lastRun", HaveKeyWithValue("reason", "Migrate"))))
+		earlier := fmt.Sprintf(`{"status":{"lastRun":{"started":%q}}}`, time.Now().UTC().Add(-time.Minute).Format(time.RFC3339)) // A record from the second of a run is none.
+		Expect(K8s.Status().Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(earlier)))).To(Succeed())
 		Patch(ctx, job, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, gate.AnnotationRecord))
 		pod.expectNoRun(ctx, job, LocalEndpoint(namespace, "lpar1"))
 		Expect(Live(ctx, Default, job).Object["status"]).To(HaveKeyWithValue("migration", migration))
