@@ -29,7 +29,13 @@ var ofRuns = []mutation{
 		"the Lease of a pod that cannot be read is taken", "Lock.livePod",
 		`return "", fmt.Errorf("read pod %s: %w", name, err)`, `return "", nil`,
 	},
-	{"a Lease that another pod took meanwhile is taken", "Lock.write", `if lease.ResourceVersion == "" {`, "lease.ResourceVersion = \"\"\n\tif lease.UID == \"\" {"},
+	{
+		"a Lease that another pod took meanwhile is taken", "Lock.write",
+		"object, err = client.Update(ctx, object, metav1.UpdateOptions{})",
+		`object.SetResourceVersion("")
+		object.SetManagedFields(nil)
+		object, err = client.Apply(ctx, l.Name, object, metav1.ApplyOptions{FieldManager: "lock", Force: true})`,
+	},
 	{"a closed Lease starts runs", "closedUntil", "return at", "_ = at\n\treturn time.Time{}"},
 	{
 		"the finalizer of a resource does not wait for its deletion playbook", "runner.after",

@@ -198,6 +198,21 @@ func TestDeletionAfterAFailure(t *testing.T) {
 	}
 }
 
+// Before its operator is installed, no SubOperatorConfig keeps a CRD whose OperatorCollection a cache lacks.
+func TestCRDIsKeptBeforeItsOperatorIsInstalled(t *testing.T) {
+	i := newImporter(t)
+	i.awaitImport(t)
+	i.cached = func(list client.ObjectList) {
+		if ocs, ok := list.(*v2beta2.OperatorCollectionList); ok {
+			ocs.Items = nil
+		}
+	}
+	i.markUnused(t)
+	if i.write(t); !i.exists(t, i.definition(t, i.source.kind)) {
+		t.Error("the CRD was deleted by what a cache lacks")
+	}
+}
+
 // A CRD stays while its OperatorCollection is there, also if the cache has lost it, and as long as an operator runs.
 func TestCRDIsKept(t *testing.T) {
 	i := newImporter(t)

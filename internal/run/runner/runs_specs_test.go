@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,6 +113,27 @@ var _ = Describe("The gate before ansible-runner", func() {
 		lease := gateLease(namespace)
 		Get(ctx, Default, lease)
 		Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal(pod.PodName + "_" + pod.PodUID)))
+	})
+
+	It("records that a run starts before status says so", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.RealRunner(WellDone)
+		jobs := &unstructured.UnstructuredList{}
+		jobs.SetGroupVersionKind(job.GroupVersionKind())
+		changes, err := server.Client.Watch(ctx, jobs, client.InNamespace(namespace))
+		Expect(err).NotTo(HaveOccurred())
+		defer changes.Stop()
+		pod.Reconcile(ctx, job)
+		var phases []string
+		for !slices.Contains(phases, "Succeeded") {
+			changed := (<-changes.ResultChan()).Object.(*unstructured.Unstructured)
+			if phase, _, _ := unstructured.NestedString(changed.Object, "status", "phase"); phase != "" {
+				Expect(changed.GetAnnotations()).To(HaveKey(gate.AnnotationRecord), phase)
+				phases = append(phases, phase)
+			}
+		}
+		Expect(phases).To(ContainElement("Running"))
 	})
 
 	It("records an outcome once the API server is back", func(ctx context.Context) {
