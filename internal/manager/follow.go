@@ -78,7 +78,7 @@ type follower struct {
 	ready  *readiness
 
 	leads bool
-	// pending are settings to judge, or nil.
+	// pending are settings to evaluate, or nil.
 	pending *source.Settings
 	// awaited is the hash of settings with which another manager is to start first, and awaitedSince when that began.
 	awaited      string
@@ -161,14 +161,14 @@ func (f *follower) step(ctx context.Context, isProven bool) (time.Duration, erro
 	return delay, err
 }
 
-// consider judges pending settings, and forgets them unless they are to be judged again after the time that it returns.
+// consider evaluates pending settings, and forgets them unless they are to be evaluated again after the time that it returns.
 func (f *follower) consider(ctx context.Context) (time.Duration, error) {
 	if f.pending == nil {
 		return 0, nil
 	}
-	c, problem, err := f.judge(ctx, f.pending)
+	c, problem, err := f.evaluate(ctx, f.pending)
 	if err == nil && problem == nil && !c.equals(f.running) {
-		c, problem, err = f.judgeLive(ctx)
+		c, problem, err = f.evaluateLive(ctx)
 	}
 	if err != nil {
 		return 0, err
@@ -196,14 +196,14 @@ func (f *follower) consider(ctx context.Context) (time.Duration, error) {
 	return delay, nil
 }
 
-// judgeLive judges the settings as they are. A watch may begin with older ones than those that the manager has read before.
-func (f *follower) judgeLive(ctx context.Context) (c *candidate, problem, err error) {
+// evaluateLive evaluates the settings as they are. A watch may begin with older ones than those that the manager has read before.
+func (f *follower) evaluateLive(ctx context.Context) (c *candidate, problem, err error) {
 	live, err := f.source.Read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	f.pending = live
-	return f.judge(ctx, live)
+	return f.evaluate(ctx, live)
 }
 
 // handOver returns errNewSettings if the manager is to end now to use the settings. Else it returns when to try again, and a problem if

@@ -115,7 +115,7 @@ func (p *process) execute(refused refusal) error {
 	return fmt.Errorf("executing %s again: %w", program, syscall.Exec(program, os.Args, environ))
 }
 
-// retryTime is the time after which to judge settings again that have not changed, or 0 if that is of no use.
+// retryTime is the time after which to evaluate settings again that have not changed, or 0 if that is of no use.
 func (p *process) retryTime(problem error) time.Duration {
 	switch {
 	case errors.Is(problem, errRefused):
@@ -217,7 +217,7 @@ func (p *process) wait(ctx context.Context, objects *source.Settings, problem er
 // choosePossible sets the settings to run with if there are any, and else returns why the objects cannot be used. lastGood is nil if
 // no manager has run yet.
 func (p *process) choosePossible(ctx context.Context, objects *source.Settings, lastGood map[string]string) (problem, err error) {
-	chosen, problem, err := p.judge(ctx, objects)
+	chosen, problem, err := p.evaluate(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -244,8 +244,8 @@ func (p *process) choosePossible(ctx context.Context, objects *source.Settings, 
 	return nil, nil
 }
 
-// judge returns why the settings cannot be used, and an error if that cannot be found out.
-func (p *process) judge(ctx context.Context, objects *source.Settings) (c *candidate, problem, err error) {
+// evaluate returns why the settings cannot be used, and an error if that cannot be found out.
+func (p *process) evaluate(ctx context.Context, objects *source.Settings) (c *candidate, problem, err error) {
 	c, problem = p.invocation.with(objects.Data())
 	if problem != nil {
 		return c, problem, nil

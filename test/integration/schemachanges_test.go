@@ -32,7 +32,7 @@ type changedKind struct {
 	was, is *model.Collection
 	// planned is nil for a kind that the new version does not have.
 	live, planned *apiextensionsv1.CustomResourceDefinition
-	judge         *upgrade.Judge
+	evaluator     *upgrade.Evaluator
 	problems      map[string][]upgrade.Problem
 }
 
@@ -97,9 +97,9 @@ func (k *changedKind) judgeResources(ctx context.Context, namespace string) {
 		planned["Thing"] = k.planned
 	}
 	var err error
-	k.judge, err = upgrade.NewJudge(k.was, k.is, planned)
+	k.evaluator, err = upgrade.NewEvaluator(k.was, k.is, planned)
 	Expect(err).NotTo(HaveOccurred())
-	report, err := preflight.Check(ctx, K8s, k.judge, preflight.Kinds([]apiextensionsv1.CustomResourceDefinition{*k.live}), []string{namespace})
+	report, err := preflight.Check(ctx, K8s, k.evaluator, preflight.Kinds([]apiextensionsv1.CustomResourceDefinition{*k.live}), []string{namespace})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(report.Resources).To(Equal(len(k.resources())))
 	k.problems = map[string][]upgrade.Problem{}
@@ -176,7 +176,7 @@ func expectPages(ctx context.Context, kinds []*changedKind) {
 	}
 	Expect(creating.Wait()).To(Succeed())
 	kind := []schema.GroupVersionKind{{Group: k.group(), Version: k.was.APIVersion(), Kind: "Thing"}}
-	report, err := preflight.Check(ctx, K8s, k.judge, kind, []string{namespace})
+	report, err := preflight.Check(ctx, K8s, k.evaluator, kind, []string{namespace})
 	Expect(err).NotTo(HaveOccurred())
 	Expect(report).To(And(HaveField("Resources", number), HaveField("Blocked", number), HaveField("Problems", HaveLen(50))))
 	Expect(report.Err()).To(MatchError(And(ContainSubstring("does not fit 501 of 501 custom resources"), ContainSubstring("; and 496 more. "))))

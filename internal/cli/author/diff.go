@@ -24,12 +24,12 @@ func diffCommand() *cobra.Command {
 	var live bool
 	command := &cobra.Command{
 		Use:   "diff OLD NEW",
-		Short: "Tell what an upgrade changes",
-		Long: `Tell what changes when the archive or folder NEW takes the place of OLD: version, kinds, fields, playbooks, permissions,
+		Short: "Show what an upgrade changes",
+		Long: `Show what changes when the archive or folder NEW replaces OLD: version, kinds, fields, playbooks, permissions,
 dependencies. Changes that can break something begin with an exclamation mark: custom resources may have to change, or the
 cluster refuses the upgrade. Findings of lint that are new (+) or gone (-) come last.
 
-With --live, the custom resources in a cluster are judged too: those that block the upgrade begin with an exclamation mark. You
+With --live, the custom resources in a cluster are checked too: those that block the upgrade begin with an exclamation mark. You
 need the right to list them. Those of the namespace of the context are read, or those of --namespace, or of all with -A.
 
 Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for differences, more if something went wrong.`,
@@ -56,13 +56,13 @@ Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for di
 			return err
 		}
 		if live {
-			if err := report.judge(cmd.Context(), connection); err != nil {
+			if err := report.evaluate(cmd.Context(), connection); err != nil {
 				return err
 			}
 		}
 		return report.print(cmd.OutOrStdout(), output)
 	}
-	command.Flags().BoolVar(&live, "live", false, "judge the custom resources in a cluster too")
+	command.Flags().BoolVar(&live, "live", false, "check the custom resources in a cluster too")
 	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
 	kit.CompleteWords(command, "output", "text", "json")
 	return command
@@ -126,8 +126,8 @@ func compare(cmd *cobra.Command, was, is string) (*diffReport, error) {
 	return report, nil
 }
 
-// judge adds what the change means for the custom resources of a cluster.
-func (r *diffReport) judge(ctx context.Context, connection *kube.Connection) error {
+// evaluate adds what the change means for the custom resources of a cluster.
+func (r *diffReport) evaluate(ctx context.Context, connection *kube.Connection) error {
 	if r.was.ID() != r.is.ID() {
 		return fmt.Errorf("%s and %s are different collections: one does not upgrade the other", r.was.ID(), r.is.ID())
 	}
@@ -135,7 +135,7 @@ func (r *diffReport) judge(ctx context.Context, connection *kube.Connection) err
 	if err != nil {
 		return err
 	}
-	r.Live, err = JudgeLive(ctx, connection, c, r.was, r.is, []string{c.Namespace})
+	r.Live, err = EvaluateLive(ctx, connection, c, r.was, r.is, []string{c.Namespace})
 	return err
 }
 

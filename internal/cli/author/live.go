@@ -31,8 +31,8 @@ type LiveReport struct {
 	Unread []string `json:"unread"`
 }
 
-// judging judges the custom resources of a cluster.
-type judging struct {
+// liveEvaluation evaluates the custom resources of a cluster.
+type liveEvaluation struct {
 	cluster *kube.Cluster
 	reader  client.Reader
 	// was is nil if it is not known.
@@ -41,8 +41,8 @@ type judging struct {
 	report     *LiveReport
 }
 
-// JudgeLive reads the custom resources of both versions of a collection in namespaces, and judges them.
-func JudgeLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, was, is *model.Collection, namespaces []string) (*LiveReport, error) {
+// EvaluateLive reads the custom resources of both versions of a collection in namespaces, and evaluates them.
+func EvaluateLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, was, is *model.Collection, namespaces []string) (*LiveReport, error) {
 	config, err := c.RESTConfig()
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func JudgeLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, w
 	if err != nil {
 		return nil, err
 	}
-	j := &judging{cluster: cluster, reader: reader, was: was, is: is, namespaces: namespaces, report: &LiveReport{
+	j := &liveEvaluation{cluster: cluster, reader: reader, was: was, is: is, namespaces: namespaces, report: &LiveReport{
 		Report: preflight.Report{Version: is.Version.Original(), Problems: []upgrade.Problem{}, Warnings: []upgrade.Problem{}}, Unread: []string{},
 	}}
 	for _, group := range []string{is.Group(false), is.Group(true)} {
@@ -70,8 +70,8 @@ func JudgeLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, w
 	return j.report, nil
 }
 
-// group judges the custom resources of the kinds that the cluster serves in an API group.
-func (j *judging) group(ctx context.Context, group string, served []schema.GroupVersionResource) error {
+// group evaluates the custom resources of the kinds that the cluster serves in an API group.
+func (j *liveEvaluation) group(ctx context.Context, group string, served []schema.GroupVersionResource) error {
 	live := map[string]*apiextensionsv1.CustomResourceDefinition{}
 	var kinds []schema.GroupVersionKind
 	for _, r := range j.resources() {
@@ -96,13 +96,13 @@ func (j *judging) group(ctx context.Context, group string, served []schema.Group
 	if err != nil {
 		return err
 	}
-	judge, err := upgrade.NewJudge(j.was, j.is, planned)
+	evaluator, err := upgrade.NewEvaluator(j.was, j.is, planned)
 	if err != nil {
 		return err
 	}
 	for _, kind := range kinds {
 		for _, namespace := range j.namespaces {
-			found, err := preflight.Check(ctx, j.reader, judge, []schema.GroupVersionKind{kind}, []string{namespace})
+			found, err := preflight.Check(ctx, j.reader, evaluator, []schema.GroupVersionKind{kind}, []string{namespace})
 			if err != nil && !apierrors.IsForbidden(err) {
 				return err
 			}
@@ -116,7 +116,7 @@ func (j *judging) group(ctx context.Context, group string, served []schema.Group
 }
 
 // resources are the kinds of both versions. A collection leaves kinds that it does not have to the one that it replaces.
-func (j *judging) resources() []model.Resource {
+func (j *liveEvaluation) resources() []model.Resource {
 	all := slices.Clone(j.is.Resources)
 	if j.was == nil || j.was.ID() != j.is.ID() {
 		return all
@@ -130,7 +130,7 @@ func (j *judging) resources() []model.Resource {
 }
 
 // definition returns a CRD, or nil for users who may not read it.
-func (j *judging) definition(ctx context.Context, resource schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
+func (j *liveEvaluation) definition(ctx context.Context, resource schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
 	object, err := j.cluster.Dynamic.Resource(kube.DefinitionType).Get(ctx, resource.String(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsForbidden(err):
@@ -144,7 +144,7 @@ func (j *judging) definition(ctx context.Context, resource schema.GroupResource)
 
 // planned returns the CRDs of the new version as a cluster gets them, by kind. Those that may not be read are made of both
 // archives. Versions that do not go together are for the comparison of the archives: here the new one stands alone.
-func (j *judging) planned(group string, live map[string]*apiextensionsv1.CustomResourceDefinition) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
+func (j *liveEvaluation) planned(group string, live map[string]*apiextensionsv1.CustomResourceDefinition) (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
 	wanted, err := render.CRDs(j.is, group)
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func upgradeCommand() *cobra.Command {
 	o := &upgradeOptions{}
 	command := &cobra.Command{
 		Use:   "upgrade OPERATORCOLLECTION --to ARCHIVE",
-		Short: "Bring an OperatorCollection to another version, and follow it",
+		Short: "Upgrade an OperatorCollection and wait",
 		Long: `Show what another version means for the custom resources in the namespaces in which an OperatorCollection is installed, write
 the version into its spec, and wait until it is installed. Nothing is written if it does not fit a custom resource, unless
 spec.upgrade.policy is AllowBreaking, or with --dry-run.
@@ -214,7 +214,7 @@ func (u *upgrading) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := author.JudgeLive(ctx, u.manager.connection, u.cluster, u.installed, u.archive.Collection, namespaces)
+	report, err := author.EvaluateLive(ctx, u.manager.connection, u.cluster, u.installed, u.archive.Collection, namespaces)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
-// Package upgrade judges whether another version of a collection fits what lives: which kinds and fields differ between two
+// Package upgrade evaluates whether another version of a collection fits what lives: which kinds and fields differ between two
 // versions, and what that means for a custom resource that exists.
 //
-// It is pure: the same input gives the same verdict, in the same order. Going back to an older version is judged in the same way.
+// It is pure: the same input gives the same verdict, in the same order. Going back to an older version is evaluated in the same way.
 package upgrade
 
 import (

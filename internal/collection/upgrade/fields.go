@@ -72,7 +72,7 @@ type usage struct {
 
 func (u *usage) add(p Problem) { u.problems = append(u.problems, p) }
 
-// fields judges the fields of an object. AtDefault says that the whole object is as the former version sets it.
+// fields evaluates the fields of an object. AtDefault says that the whole object is as the former version sets it.
 func (u *usage) fields(path string, values map[string]any, rules []fieldRule, atDefault bool) {
 	for _, rule := range rules {
 		field, value := path+"."+rule.was.Name, values[rule.was.Name]

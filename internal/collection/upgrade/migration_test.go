@@ -44,7 +44,7 @@ func TestIrreversible(t *testing.T) {
 			if tc.status != nil {
 				resource.Object["status"] = tc.status
 			}
-			j := &Judge{was: tc.was, is: version(tc.is, false)}
+			j := &Evaluator{was: tc.was, is: version(tc.is, false)}
 			problems := j.irreversible(resource)
 			if blocks := len(problems) == 1 && problems[0].Blocks(); blocks != tc.blocks || !tc.blocks && len(problems) > 0 {
 				t.Errorf("got %v", problems)

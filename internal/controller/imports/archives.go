@@ -152,7 +152,7 @@ func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reade
 	return slices.Sorted(maps.Keys(inUse.digests(nil))), nil
 }
 
-// RemoveUnused sets the archives aside, in the store of this manager, that are not in use, and deletes those that were set aside before
+// RemoveUnused marks the archives unused, in the store of this manager, that are not in use, and deletes those that were marked before
 // expired. Archives stored after a time are kept: they may belong to an import that has not written its status yet. The reader must
 // read live objects.
 func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader, stored, expired time.Time) error {
@@ -166,15 +166,15 @@ func (c *CollectionCache) RemoveUnused(ctx context.Context, reader client.Reader
 			errs = append(errs, err)
 		}
 	}
-	// What is set aside now is deleted the next time at the earliest: an import may have begun to use it since the list was read.
+	// What is marked now is deleted the next time at the earliest: an import may have begun to use it since the list was read.
 	return errors.Join(append(errs, c.Store.RemoveExpired(expired), c.Store.RemoveUnused(used, stored))...)
 }
 
-// SetAsideUnlessUsed sets an archive aside unless something else than this OperatorCollection uses it. The reader must read live
+// MarkUnusedUnlessUsed marks an archive unused unless something else than this OperatorCollection uses it. The reader must read live
 // objects: a cached status may be older than an import of the same archive.
-func (c *CollectionCache) SetAsideUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
+func (c *CollectionCache) MarkUnusedUnlessUsed(ctx context.Context, reader client.Reader, oc *v2beta2.OperatorCollection, archive digest.Digest) error {
 	inUse := func() (*ArchivesInUse, error) { return ListArchivesInUse(ctx, reader, c.Key) }
-	err := c.Store.SetAside(archive, usedBeside(oc, archive, inUse))
+	err := c.Store.MarkUnused(archive, usedBeside(oc, archive, inUse))
 	c.forgetRemoved(archive)
 	return err
 }

@@ -303,7 +303,7 @@ func (f *collectionFinalizer) removeArtifact(ctx context.Context, oc *v2beta2.Op
 	}
 	var errs []error
 	for archive := range archives {
-		errs = append(errs, f.Collections.SetAsideUnlessUsed(ctx, f.Reader, oc, archive))
+		errs = append(errs, f.Collections.MarkUnusedUnlessUsed(ctx, f.Reader, oc, archive))
 	}
 	return errors.Join(errs...)
 }

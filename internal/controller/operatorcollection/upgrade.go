@@ -35,7 +35,7 @@ type upgrades struct {
 }
 
 // checkUpgrade keeps the version that is imported while custom resources do not fit the one that the spec asks for, unless the spec
-// accepts that. Another collection is judged in the same way if it replaces the one that is imported. Those decide which the operators
+// accepts that. Another collection is evaluated in the same way if it replaces the one that is imported. Those decide which the operators
 // of this OperatorCollection work on: others are served by other versions.
 func (u *upgrades) checkUpgrade(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
 	record, id := u.Collections.Imported(oc), u.Collections.RecordedID(oc)
@@ -51,17 +51,17 @@ func (u *upgrades) checkUpgrade(ctx context.Context, oc *v2beta2.OperatorCollect
 	for _, p := range scope.plan {
 		planned[p.CRD.Spec.Names.Kind] = p.CRD
 	}
-	judges := upgradecheck.Preflighter{Reader: u.Reader, Collections: u.Collections}
+	preflighter := upgradecheck.Preflighter{Reader: u.Reader, Collections: u.Collections}
 	installed := namespacesByDigest(socs, scope.Artifact.Digest, u.Namespaces)
 	var all preflight.Report
 	var changes []upgrade.Change
 	for _, archive := range slices.Sorted(maps.Keys(installed)) {
-		report, judge, err := judges.Check(ctx, archive, scope.loaded, imports.GroupOf(oc, scope.collection), planned, installed[archive])
+		report, evaluator, err := preflighter.Check(ctx, archive, scope.loaded, imports.GroupOf(oc, scope.collection), planned, installed[archive])
 		if err != nil {
 			return err
 		}
 		all.Merge(report)
-		changes = append(changes, judge.Changes()...)
+		changes = append(changes, evaluator.Changes()...)
 	}
 	if replaces { // What becomes of the resources of these kinds is said elsewhere.
 		changes = slices.DeleteFunc(changes, func(c upgrade.Change) bool { return c.Type == upgrade.Removed && c.Field == "" })

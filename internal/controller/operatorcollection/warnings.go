@@ -74,7 +74,7 @@ func upgradeWarnings(version string, report preflight.Report, changes []upgrade.
 	return warnings
 }
 
-// keepUpgradeWarnings sets the warnings of a version that was imported before: its custom resources were judged then.
+// keepUpgradeWarnings sets the warnings of a version that was imported before: its custom resources were evaluated then.
 func (s *importScope) keepUpgradeWarnings(oc *v2beta2.OperatorCollection) {
 	if s.upgradeWarnings != nil || oc.Status.Artifact == nil || oc.Status.Artifact.Digest != s.Artifact.Digest {
 		return

@@ -142,8 +142,8 @@ func (r *collections) checkResources(ctx context.Context, is *imported, installe
 	if upgradecheck.AcceptsBreaking(is.oc) {
 		return nil
 	}
-	judges := upgradecheck.Preflighter{Reader: r.reader, Collections: r.archives}
-	report, _, err := judges.Check(ctx, digest.Digest(installed.Digest), is.collection, is.group(), nil, []string{installed.Namespace})
+	preflighter := upgradecheck.Preflighter{Reader: r.reader, Collections: r.archives}
+	report, _, err := preflighter.Check(ctx, digest.Digest(installed.Digest), is.collection, is.group(), nil, []string{installed.Namespace})
 	if err != nil {
 		return err
 	}

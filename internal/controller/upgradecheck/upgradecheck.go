@@ -22,18 +22,18 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
-// Preflighter judges living custom resources against another version of their collection.
+// Preflighter evaluates living custom resources against another version of their collection.
 type Preflighter struct {
 	// Reader reads live objects.
 	Reader      client.Reader
 	Collections *imports.CollectionCache
 }
 
-// Check judges the custom resources in namespaces in which an archive is installed against a version. Planned are its CRDs by kind; if
+// Check evaluates the custom resources in namespaces in which an archive is installed against a version. Planned are its CRDs by kind; if
 // it is nil, they are written already. What was installed is unknown if its archive cannot be read any more: then the API server's
 // rules alone decide.
 func (p Preflighter) Check(ctx context.Context, installed digest.Digest, is *model.Collection, group string,
-	planned map[string]*apiextensionsv1.CustomResourceDefinition, namespaces []string) (preflight.Report, *upgrade.Judge, error) {
+	planned map[string]*apiextensionsv1.CustomResourceDefinition, namespaces []string) (preflight.Report, *upgrade.Evaluator, error) {
 	was, err := p.Collections.Load(installed)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && status.AsError(imports.LoadFailure(err)).Reason == v2beta2.ReasonStorageFailed {
 		return preflight.Report{}, nil, imports.LoadFailure(err)
@@ -48,12 +48,12 @@ func (p Preflighter) Check(ctx context.Context, installed digest.Digest, is *mod
 			planned[definitions[i].Spec.Names.Kind] = &definitions[i]
 		}
 	}
-	judge, err := upgrade.NewJudge(was, is, planned)
+	evaluator, err := upgrade.NewEvaluator(was, is, planned)
 	if err != nil {
 		return preflight.Report{}, nil, err
 	}
-	report, err := preflight.Check(ctx, p.Reader, judge, preflight.Kinds(definitions), namespaces)
-	return report, judge, err
+	report, err := preflight.Check(ctx, p.Reader, evaluator, preflight.Kinds(definitions), namespaces)
+	return report, evaluator, err
 }
 
 // definitions are the CRDs of a collection in an API group, and those that it takes over from one that it replaces.

@@ -1,4 +1,4 @@
-// Package preflight judges the custom resources in a cluster against another version of their collection, before anything changes.
+// Package preflight evaluates the custom resources in a cluster against another version of their collection, before anything changes.
 package preflight
 
 import (
@@ -32,7 +32,7 @@ const (
 
 // Report is what another version of a collection means for living custom resources.
 type Report struct {
-	// Version is the version that they were judged against.
+	// Version is the version that they were evaluated against.
 	Version string `json:"version"`
 	// Resources is the number of custom resources that were read.
 	Resources int `json:"resources"`
@@ -63,14 +63,14 @@ func Kinds(definitions []apiextensionsv1.CustomResourceDefinition) []schema.Grou
 	return kinds
 }
 
-// Check reads the custom resources of kinds in namespaces, in pages of 500, and judges each. The reader must not be a
+// Check reads the custom resources of kinds in namespaces, in pages of 500, and evaluates each. The reader must not be a
 // cache. The namespace "" stands for all of them. It fails if it is not certain that all resources were read: also if the API server
 // does not serve a kind whose CRD exists.
-func Check(ctx context.Context, reader client.Reader, judge *upgrade.Judge, kinds []schema.GroupVersionKind, namespaces []string) (Report, error) {
-	report := Report{Version: judge.Version()}
+func Check(ctx context.Context, reader client.Reader, evaluator *upgrade.Evaluator, kinds []schema.GroupVersionKind, namespaces []string) (Report, error) {
+	report := Report{Version: evaluator.Version()}
 	for _, kind := range kinds {
 		for _, namespace := range namespaces {
-			if err := report.read(ctx, reader, judge, kind, namespace); err != nil {
+			if err := report.read(ctx, reader, evaluator, kind, namespace); err != nil {
 				return report, err
 			}
 		}
@@ -78,7 +78,7 @@ func Check(ctx context.Context, reader client.Reader, judge *upgrade.Judge, kind
 	return report, nil
 }
 
-func (r *Report) read(ctx context.Context, reader client.Reader, judge *upgrade.Judge, kind schema.GroupVersionKind, namespace string) error {
+func (r *Report) read(ctx context.Context, reader client.Reader, evaluator *upgrade.Evaluator, kind schema.GroupVersionKind, namespace string) error {
 	next := ""
 	for {
 		list := &unstructured.UnstructuredList{}
@@ -88,7 +88,7 @@ func (r *Report) read(ctx context.Context, reader client.Reader, judge *upgrade.
 			return unread(ctx, reader, err, kind, namespace)
 		}
 		for i := range list.Items {
-			r.Add(judge.Resource(&list.Items[i]))
+			r.Add(evaluator.Resource(&list.Items[i]))
 		}
 		if next = list.GetContinue(); next == "" {
 			return nil

@@ -21,8 +21,8 @@ type Admission struct {
 	Changed bool
 }
 
-// Admit decides whether a run may use an endpoint now. It changes the state: a run that may start gets its place, its turn with
-// the credential, and in an outage the attempt. A run that must wait may get a place in the queue. A run that has got a place
+// Admit decides whether a run may use an endpoint now. It changes the state: a run that may start gets its slot, its turn with
+// the credential, and in an outage the attempt. A run that must wait may get a slot in the queue. A run that has got a slot
 // already keeps it.
 func (s *State) Admit(e Settings, r Request) Admission {
 	r = r.normalized()
@@ -44,7 +44,7 @@ func (s *State) Admit(e Settings, r Request) Admission {
 	}
 	canary := s.Systems.startCanary(&e, &r)
 	trying := s.Logons.startTrying(&e, &r)
-	placed := s.Systems.takePlace(&e, &r)
+	placed := s.Systems.takeSlot(&e, &r)
 	return Admission{Canary: canary, Changed: s.bound(changed || canary || trying || placed)}
 }
 

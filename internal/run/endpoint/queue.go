@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// offerTime is how long a free place is reserved for an operator whose turn it is.
+	// offerTime is how long a free slot is reserved for an operator whose turn it is.
 	offerTime = 10 * time.Second
-	// forgetTime is how long an operator that does not take its place remains in the queue.
+	// forgetTime is how long an operator that does not take its slot remains in the queue.
 	forgetTime = time.Hour
 )
 
-// queue decides whether a run may have a place among those that use the system. If it may not, and other operators use the system
+// queue decides whether a run may have a slot among those that use the system. If it may not, and other operators use the system
 // or wait for it too, its operator gets in line. It reports whether the state has changed.
 //
-// The operators take turns: one that has got a place begins again at the end of the queue.
+// The operators take turns: one that has got a slot begins again at the end of the queue.
 func (s *Systems) queue(e *Settings, r *Request) (wait *Wait, changed bool) {
 	system := s.of(e.Address)
 	limit := lowest(e.MaxRuns, system.Limit)
@@ -47,7 +47,7 @@ func (s *Systems) queue(e *Settings, r *Request) (wait *Wait, changed bool) {
 	return wait, changed
 }
 
-// reserved returns how many places are reserved for the operators before the request's.
+// reserved returns how many slots are reserved for the operators before the request's.
 func (r *Request) reserved(queue []Waiter) int {
 	n := 0
 	for _, w := range queue {
@@ -82,8 +82,8 @@ func busy(e *Settings, limit int, isFull bool) string {
 	return fmt.Sprintf("the run waits for its turn on %s: spec.maxConcurrentRuns of %s is %d", e.Address, source, limit)
 }
 
-// lineUp returns the queue with the request's operator in it, if there are others, and with the free places reserved for the
-// first operators. One that did not take its place in time keeps its turn, but nothing is reserved for it until it asks again.
+// lineUp returns the queue with the request's operator in it, if there are others, and with the free slots reserved for the
+// first operators. One that did not take its slot in time keeps its turn, but nothing is reserved for it until it asks again.
 func (r *Request) lineUp(system *System, free int) []Waiter {
 	line := slices.Clone(system.Queue)
 	others := slices.ContainsFunc(system.Running, func(h Holder) bool { return h.Operator != r.Operator }) ||
@@ -106,9 +106,9 @@ func (r *Request) lineUp(system *System, free int) []Waiter {
 	return line
 }
 
-// takePlace adds the run to those that use the system, instead of an earlier run of the same resource, and takes its operator out
+// takeSlot adds the run to those that use the system, instead of an earlier run of the same resource, and takes its operator out
 // of the queue.
-func (s *Systems) takePlace(e *Settings, r *Request) bool {
+func (s *Systems) takeSlot(e *Settings, r *Request) bool {
 	system := s.of(e.Address)
 	if lowest(e.MaxRuns, system.Limit) == 0 || slices.ContainsFunc(system.Running, r.isRun) {
 		return false
@@ -119,7 +119,7 @@ func (s *Systems) takePlace(e *Settings, r *Request) bool {
 	return true
 }
 
-// leave gives the place of a run back.
+// leave gives the slot of a run back.
 func (s *Systems) leave(e *Settings, r *Request) bool {
 	if !slices.ContainsFunc(s.of(e.Address).Running, r.isRun) {
 		return false
@@ -143,12 +143,12 @@ func (s Systems) holders() int {
 
 func (r *Request) isQueued(w Waiter) bool { return w.Operator == r.Operator }
 
-// isLate reports whether an operator did not take the place that was reserved for it.
+// isLate reports whether an operator did not take the slot that was reserved for it.
 func (r *Request) isLate(w Waiter) bool {
 	return !w.Offered.IsZero() && r.Now.Sub(w.Offered) > offerTime
 }
 
-// isForgotten reports whether another operator has not taken its place for so long that it loses its turn, or the time of its
+// isForgotten reports whether another operator has not taken its slot for so long that it loses its turn, or the time of its
 // reservation is one that cannot be.
 func (r *Request) isForgotten(w Waiter) bool {
 	return !r.isQueued(w) && !w.Offered.IsZero() && (r.Now.Sub(w.Offered) > forgetTime || r.isFuture(w.Offered))

@@ -35,7 +35,7 @@ func offered(operator string, ago time.Duration) Waiter {
 	return Waiter{Operator: operator, Since: now, Offered: now.Add(-ago)}
 }
 
-func TestPlaces(t *testing.T) {
+func TestSlots(t *testing.T) {
 	limit := func(n int) func(*Settings) { return func(e *Settings) { e.MaxRuns = n } }
 	for name, tc := range map[string]struct {
 		state *State
@@ -188,7 +188,7 @@ type simulation struct {
 	content []byte
 	e       Settings
 	runs    []*simulatedRun
-	// releases says how long after its end a run gives its place back.
+	// releases says how long after its end a run gives its slot back.
 	releases func(*simulatedRun) time.Duration
 	starts   []string
 	most     int
@@ -263,7 +263,7 @@ func (s *simulation) waiting(operator string) bool {
 	})
 }
 
-// longestWait returns the largest number of places that others got in a row while an operator was waiting.
+// longestWait returns the largest number of slots that others got in a row while an operator was waiting.
 func (s *simulation) longestWait(operators []string) int {
 	longest, passed := 0, map[string]int{}
 	for started := 0; slices.ContainsFunc(s.runs, func(r *simulatedRun) bool { return r.ends.IsZero() }); s.now = s.now.Add(time.Second) {

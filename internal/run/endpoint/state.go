@@ -50,7 +50,7 @@ type System struct {
 	ReachedAt time.Time `json:"reachedAt,omitzero"`
 }
 
-// Holder is a run that has a place on a system, or tries a credential.
+// Holder is a run that has a slot on a system, or tries a credential.
 type Holder struct {
 	// Operator is the namespace and the name of the operator, as namespace/name, and Pod the UID of its pod.
 	Operator string    `json:"operator"`
@@ -62,11 +62,11 @@ type Holder struct {
 	Since    time.Time `json:"since"`
 }
 
-// Waiter is an operator that waits for a place.
+// Waiter is an operator that waits for a slot.
 type Waiter struct {
 	Operator string    `json:"operator"`
 	Since    time.Time `json:"since"`
-	// Offered is when a free place was first reserved for it, or zero. After offerTime others may take the place; the operator keeps its
+	// Offered is when a free slot was first reserved for it, or zero. After offerTime others may take the slot; the operator keeps its
 	// turn.
 	Offered time.Time `json:"offered,omitzero"`
 }
@@ -115,7 +115,7 @@ const (
 	maxState = 900 * 1024
 	// maxHolders is the number of runs that count against limits, of all systems together. No other run starts.
 	maxHolders = 400
-	// maxQueue is the number of operators that wait for one system in order. Others wait without a place in the queue.
+	// maxQueue is the number of operators that wait for one system in order. Others wait without a slot in the queue.
 	maxQueue = 32
 	// maxSystems and maxUsers are the numbers of systems and user IDs that are remembered. Systems with runs are not forgotten.
 	maxSystems = 64

@@ -16,9 +16,9 @@ import (
 
 // permit is what a run got that may start.
 type permit struct {
-	// place must be released after the run. It is nil if the installation has no such endpoint: the run needs none, and fails (see
-	// withoutPlace).
-	place *podfiles.Place
+	// slot must be released after the run. It is nil if the installation has no such endpoint: the run needs none, and fails (see
+	// withoutSlot).
+	slot *podfiles.Slot
 	// personal is the credential of the user that the run uses, or nil.
 	personal *personal
 	// waited is how long the run has waited for its endpoint.
@@ -76,15 +76,15 @@ func admit(ctx context.Context, r endpoints, s situation) (permit, error) {
 	served := s.input.Record != nil && s.input.Record.RunNow == s.input.RunNow
 	request.RunNow = s.decision.Action == gate.ActionRun && s.input.RunNow != "" && !served && namespace == r.files.Namespace
 	request.User, request.Credential = logon.User, logon.Credential
-	place, waited, err := admitTo(ctx, r, s.live, e, settings, request)
-	return permit{place: place, personal: own, waited: waited}, err
+	slot, waited, err := admitTo(ctx, r, s.live, e, settings, request)
+	return permit{slot: slot, personal: own, waited: waited}, err
 }
 
-// admitTo asks the state of an endpoint's security domain. A run that waits gets a ticket, and one that may start a place. It also returns
+// admitTo asks the state of an endpoint's security domain. A run that waits gets a ticket, and one that may start a slot. It also returns
 // how long that took.
 func admitTo(
 	ctx context.Context, r endpoints, live *unstructured.Unstructured, e *v2beta2.ZosEndpoint, settings endpoint.Settings, request endpoint.Request,
-) (*podfiles.Place, time.Duration, error) {
+) (*podfiles.Slot, time.Duration, error) {
 	uid := live.GetUID()
 	request.Since = r.waitingSince(live, settings.Address, request.Now)
 	ticket := podfiles.Ticket{Since: request.Since, Endpoint: settings.Name}
@@ -93,7 +93,7 @@ func admitTo(
 		return nil, 0, err
 	}
 	var admission endpoint.Admission
-	p := &podfiles.Place{Namespace: e.Namespace, Secret: endpoint.StateName(e), Settings: settings, User: request.User, Credential: request.Credential}
+	p := &podfiles.Slot{Namespace: e.Namespace, Secret: endpoint.StateName(e), Settings: settings, User: request.User, Credential: request.Credential}
 	p.Settings.Windows = nil
 	err = r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
 		admission = admitBehind(state, settings, request, ahead)

@@ -84,13 +84,13 @@ func TestStateSecret(t *testing.T) {
 	}
 }
 
-func TestRunsThatNeedNoPlace(t *testing.T) {
+func TestRunsThatNeedNoSlot(t *testing.T) {
 	r := newPlay(t, "")
 	apiserver.Must(t, endpoints{r.scope}.release(t.Context(), nil, "42", runstatus.Report{Connection: endpoint.ConnectionRefused}))
 	(&observer{play: r}).again(t.Context())
 }
 
-func TestEndOfAPlace(t *testing.T) {
+func TestEndOfASlot(t *testing.T) {
 	e := endpoint.Settings{Name: "lpar1", Address: "host:22"}
 	for name, tc := range map[string]struct {
 		told, learned endpoint.Connection
@@ -110,9 +110,9 @@ func TestEndOfAPlace(t *testing.T) {
 			Systems: map[string]*endpoint.System{"host:22": {Outage: &endpoint.Outage{Since: admitted.Add(-time.Hour), NextTry: now}}},
 			Logons:  map[string]*endpoint.Logon{"u": {Refused: map[string]endpoint.Refusal{"c": {At: admitted.Add(-time.Hour)}}}},
 		}
-		p := &podfiles.Place{Settings: e, Admitted: admitted, Canary: tc.canary, Reported: tc.told}
+		p := &podfiles.Slot{Settings: e, Admitted: admitted, Canary: tc.canary, Reported: tc.told}
 		request := endpoint.Request{Now: now.Add(-time.Minute), Admitted: admitted, User: "u", Credential: "c"}
-		endPlace(p, s, request, runstatus.Report{Connection: tc.learned})
+		endSlot(p, s, request, runstatus.Report{Connection: tc.learned})
 		nextTry := time.Time{}
 		if outage := s.Systems["host:22"].Outage; outage != nil {
 			nextTry = outage.NextTry
@@ -125,7 +125,7 @@ func TestEndOfAPlace(t *testing.T) {
 
 func TestTimeOfAnObservation(t *testing.T) {
 	r := endpoints{newPlay(t, "").scope}
-	p := &podfiles.Place{User: "u", Admitted: now}
+	p := &podfiles.Slot{User: "u", Admitted: now}
 	if got := r.requestOf(p, "42"); !got.Observed.IsZero() || !got.Admitted.Equal(now) || got.User != "u" {
 		t.Errorf("without a report: %+v", got)
 	}

@@ -25,11 +25,11 @@ type driftCheck struct{ recorder }
 // neither logged nor kept.
 func (r driftCheck) run(ctx context.Context, s situation, p permit, lock *os.File) (answer, error) {
 	if err := prepareFolder(r.scope, r.supplyOf(s.live), nil); err != nil {
-		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.place, r.call.Ident, runstatus.Report{}))
+		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
 	}
-	entry := podfiles.Entry{UID: s.live.GetUID(), Check: true, Place: p.place, Run: runstatus.Run{ID: r.call.Ident}}
+	entry := podfiles.Entry{UID: s.live.GetUID(), Check: true, Slot: p.slot, Run: runstatus.Run{ID: r.call.Ident}}
 	if err := r.journal.Write(entry); err != nil {
-		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.place, r.call.Ident, runstatus.Report{}))
+		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
 	}
 	if err := r.tickets.Remove(entry.UID, ""); err != nil {
 		r.out.Note("ticket: %v", err)

@@ -134,7 +134,7 @@ func (r endpoints) request(run string, now time.Time) endpoint.Request {
 
 func (r endpoints) operator() string { return r.podLock.Namespace + "/" + r.podLock.Name }
 
-func (r endpoints) requestOf(p *podfiles.Place, run string) endpoint.Request {
+func (r endpoints) requestOf(p *podfiles.Slot, run string) endpoint.Request {
 	request := r.request(run, time.Now())
 	request.User, request.Credential = p.User, p.Credential
 	request.Admitted, request.Observed = p.Admitted, r.reportedAt()
@@ -154,19 +154,19 @@ func (r endpoints) reportedAt() time.Time {
 }
 
 // observe tells the state what a run that is not over has learned about its endpoint.
-func (r endpoints) observe(ctx context.Context, p *podfiles.Place, report runstatus.Report) error {
+func (r endpoints) observe(ctx context.Context, p *podfiles.Slot, report runstatus.Report) error {
 	return r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
 		return state.Observe(p.Settings, r.requestOf(p, r.call.Ident), report.Connection, report.Cause())
 	})
 }
 
-// release tells the state what a run has learned, and gives back its place. It does nothing without a place, or if the state is gone.
-func (r endpoints) release(ctx context.Context, p *podfiles.Place, run string, report runstatus.Report) error {
+// release tells the state what a run has learned, and gives back its slot. It does nothing without a slot, or if the state is gone.
+func (r endpoints) release(ctx context.Context, p *podfiles.Slot, run string, report runstatus.Report) error {
 	if p == nil {
 		return nil
 	}
 	err := r.changeState(ctx, p.Namespace, p.Secret, func(state *endpoint.State) bool {
-		return endPlace(p, state, r.requestOf(p, run), report)
+		return endSlot(p, state, r.requestOf(p, run), report)
 	})
 	if isUnusable(err) {
 		r.out.Note("%v", err)
@@ -175,8 +175,8 @@ func (r endpoints) release(ctx context.Context, p *podfiles.Place, run string, r
 	return err
 }
 
-// endPlace tells the state what it has not been told yet, and gives the place back.
-func endPlace(p *podfiles.Place, state *endpoint.State, request endpoint.Request, report runstatus.Report) bool {
+// endSlot tells the state what it has not been told yet, and gives the slot back.
+func endSlot(p *podfiles.Slot, state *endpoint.State, request endpoint.Request, report runstatus.Report) bool {
 	observed := report.Connection != p.Reported && state.Observe(p.Settings, request, report.Connection, report.Cause())
 	request.Canary = p.Canary && p.Reported == endpoint.ConnectionNone && report.Connection == endpoint.ConnectionNone
 	return state.Release(p.Settings, request) || observed

@@ -20,9 +20,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// withoutPlace tells the engine that the installation had no such endpoint when the run was admitted. The endpoint may have come since:
-// without a place, its windows, its limits and its refused credentials would not count.
-const withoutPlace = "ZOSCB_WITHOUT_PLACE"
+// withoutSlot tells the engine that the installation had no such endpoint when the run was admitted. The endpoint may have come since:
+// without a slot, its windows, its limits and its refused credentials would not count.
+const withoutSlot = "ZOSCB_WITHOUT_PLACE"
 
 // realRunner is the environment variable with the path of the real ansible-runner.
 const realRunner = "ZOSCB_ANSIBLE_RUNNER"
@@ -52,8 +52,8 @@ func (r *play) command(lock *os.File) *exec.Cmd {
 	if r.personal != nil {
 		command.Env = append(command.Env, r.personal.environment()...)
 	}
-	if r.place == nil {
-		command.Env = append(command.Env, withoutPlace+"=true")
+	if r.slot == nil {
+		command.Env = append(command.Env, withoutSlot+"=true")
 	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.ExtraFiles = []*os.File{lock}
@@ -133,7 +133,7 @@ func (r *play) watch(ctx context.Context, command *exec.Cmd, ended <-chan struct
 	defer ticker.Stop()
 	progress, observer := progress{play: r}, observer{play: r}
 	var connection <-chan time.Time
-	if r.place != nil {
+	if r.slot != nil {
 		observing := time.NewTicker(r.intervals.Observe)
 		defer observing.Stop()
 		connection = observing.C
@@ -218,19 +218,19 @@ func (o *observer) first(ctx context.Context) {
 // again looks at the report. A write that fails is repeated by the next call.
 func (o *observer) again(ctx context.Context) {
 	r := o.play
-	if r.place == nil {
+	if r.slot == nil {
 		return
 	}
 	report, err := r.call.Report()
-	if err != nil || report.Ended != "" || report.Connection == r.place.Reported {
+	if err != nil || report.Ended != "" || report.Connection == r.slot.Reported {
 		return
 	}
 	o.known = true
-	if err := (endpoints{r.scope}).observe(ctx, r.place, report); err != nil {
+	if err := (endpoints{r.scope}).observe(ctx, r.slot, report); err != nil {
 		return
 	}
-	r.place.Reported, r.place.ToldAt = report.Connection, time.Now()
-	if err := r.journal.UpdatePlace(r.place); err != nil {
+	r.slot.Reported, r.slot.ToldAt = report.Connection, time.Now()
+	if err := r.journal.UpdateSlot(r.slot); err != nil {
 		r.out.Note("journal: %v", err)
 	}
 }

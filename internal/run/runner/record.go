@@ -32,7 +32,7 @@ func (r recorder) begin(ctx context.Context, s situation, p permit) (*podfiles.E
 	settings := *s.input.Settings
 	settings.Kinds = nil
 	entry := &podfiles.Entry{
-		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Place: p.place, Waited: p.waited,
+		UID: s.live.GetUID(), Generation: s.live.GetGeneration(), Input: s.input, Decision: s.decision, Slot: p.slot, Waited: p.waited,
 		Run: runstatus.Run{
 			ID: r.call.Ident, Event: s.input.Event, Reason: s.decision.RunReason(), Attempt: s.decision.Attempt, Started: now,
 			Version: settings.Version, Digest: settings.Digest, Endpoint: endpointOf(specOf(s.live)),
@@ -150,12 +150,12 @@ func (r recorder) repeat(ctx context.Context, note string, write func() error) e
 	}
 }
 
-// conclude releases the place of a run, and writes its outcome. It can be repeated. That a migration has failed is known to the
+// conclude releases the slot of a run, and writes its outcome. It can be repeated. That a migration has failed is known to the
 // others before its record says that the run has ended.
 func (r recorder) conclude(ctx context.Context, entry *podfiles.Entry) (*unstructured.Unstructured, error) {
-	err := endpoints(r).release(ctx, entry.Place, entry.Run.ID, entry.Report)
+	err := endpoints(r).release(ctx, entry.Slot, entry.Run.ID, entry.Report)
 	if err == nil {
-		entry.Place = nil
+		entry.Slot = nil
 	}
 	if stopErr := migrations(r).stop(ctx, entry); stopErr != nil {
 		return nil, errors.Join(err, stopErr)
@@ -198,10 +198,10 @@ func (r recorder) writeOutcome(ctx context.Context, entry *podfiles.Entry) (*uns
 	return r.writeStatus(ctx, live, runstatus.End(status, about, entry.Run, entry.Report, entry.Record))
 }
 
-// releaseCheck gives back the place of a check while the API server may be away. If it fails, the entry stays in the journal.
+// releaseCheck gives back the slot of a check while the API server may be away. If it fails, the entry stays in the journal.
 func (r recorder) releaseCheck(ctx context.Context, entry *podfiles.Entry, report runstatus.Report) error {
 	err := r.repeat(ctx, "the endpoint learns later that the drift check has ended", func() error {
-		return endpoints(r).release(ctx, entry.Place, entry.Run.ID, report)
+		return endpoints(r).release(ctx, entry.Slot, entry.Run.ID, report)
 	})
 	if err != nil {
 		return err
@@ -209,13 +209,13 @@ func (r recorder) releaseCheck(ctx context.Context, entry *podfiles.Entry, repor
 	return r.journal.Remove(entry.UID)
 }
 
-// settleCheck gives back the place of a check whose gate could not.
+// settleCheck gives back the slot of a check whose gate could not.
 func (r recorder) settleCheck(ctx context.Context, entry *podfiles.Entry) error {
 	report, err := r.call.Report()
 	if err != nil {
 		report = runstatus.Report{} // The check ended before it learned anything.
 	}
-	if err := endpoints(r).release(ctx, entry.Place, entry.Run.ID, report); err != nil {
+	if err := endpoints(r).release(ctx, entry.Slot, entry.Run.ID, report); err != nil {
 		return fmt.Errorf("end the drift check %s: %w", entry.Run.ID, err)
 	}
 	return r.journal.Remove(entry.UID)

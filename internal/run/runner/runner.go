@@ -146,7 +146,7 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 	if err != nil && !errors.As(err, &wait) {
 		return answer{}, err
 	}
-	s.decision.Canary = permit.place != nil && permit.place.Canary
+	s.decision.Canary = permit.slot != nil && permit.slot.Canary
 	isCheck := s.decision.Action == gate.ActionCheck
 	switch {
 	case wait != nil && isCheck:
@@ -222,7 +222,7 @@ func (r *runner) run(ctx context.Context, s situation, p permit, lock *os.File) 
 	record := recorder{r.scope}
 	entry, err := record.begin(ctx, s, p)
 	if err != nil {
-		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.place, r.call.Ident, runstatus.Report{}))
+		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
 	}
 	if err := r.tickets.Remove(entry.UID, ""); err != nil {
 		r.out.Note("ticket: %v", err)

@@ -106,7 +106,7 @@ func unreadableEndpoint(name, namespace string) string {
 		name, namespace)
 }
 
-func unusableState(p *podfiles.Place) string {
+func unusableState(p *podfiles.Slot) string {
 	return fmt.Sprintf("Secret %s in namespace %s, the state of ZosEndpoint %s, does not exist, cannot be read or may not be used: "+
 		"if it stays so, see the ZosEndpoint and the operator's log", p.Secret, p.Namespace, p.Settings.Name)
 }

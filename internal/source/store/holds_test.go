@@ -63,7 +63,7 @@ func TestDiscard(t *testing.T) {
 				put()
 				theirs.Release()
 				go func() {
-					ended <- store.SetAside(archive, func() (bool, error) {
+					ended <- store.MarkUnused(archive, func() (bool, error) {
 						close(looking)
 						<-decided
 						return true, nil
@@ -106,16 +106,16 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-func TestSetAside(t *testing.T) {
+func TestMarkUnused(t *testing.T) {
 	store := openStore(t)
 	archive := put(t, store, store.TempDir(), []byte("content"))
 	hold := store.Hold(archive)
-	if err := store.SetAside(archive, unused); err != nil || !store.IsStored(archive) {
+	if err := store.MarkUnused(archive, unused); err != nil || !store.IsStored(archive) {
 		t.Errorf("what an import has was set aside: %v", err)
 	}
 	hold.Release()
 	for range 2 {
-		if err := store.SetAside(archive, unused); err != nil || store.IsStored(archive) {
+		if err := store.MarkUnused(archive, unused); err != nil || store.IsStored(archive) {
 			t.Errorf("not set aside: %v", err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestSetAside(t *testing.T) {
 		t.Fatalf("not brought back: %v", err)
 	}
 	content.Close()
-	if err := errors.Join(store.SetAside(archive, unused), store.RemoveExpired(time.Now().Add(time.Hour))); err != nil || store.Has(archive) {
+	if err := errors.Join(store.MarkUnused(archive, unused), store.RemoveExpired(time.Now().Add(time.Hour))); err != nil || store.Has(archive) {
 		t.Errorf("not deleted: %v", err)
 	}
 }

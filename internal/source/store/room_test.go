@@ -13,17 +13,17 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// putAside stores archives and sets them aside, the first as the oldest. Each has one byte.
-func putAside(t *testing.T, store *Store, contents ...string) []digest.Digest {
+// putUnused stores archives and marks them unused, the first as the oldest. Each has one byte.
+func putUnused(t *testing.T, store *Store, contents ...string) []digest.Digest {
 	t.Helper()
 	var archives []digest.Digest
 	for i, content := range contents {
 		archive := put(t, store, store.TempDir(), []byte(content))
-		if err := store.SetAside(archive, unused); err != nil {
+		if err := store.MarkUnused(archive, unused); err != nil {
 			t.Fatal(err)
 		}
 		at := time.Now().Add(time.Duration(i-len(contents)) * time.Hour)
-		if err := os.Chtimes(filepath.Join(store.dir, asideFolder, archive.Encoded()+suffix), at, at); err != nil {
+		if err := os.Chtimes(filepath.Join(store.dir, unusedFolder, archive.Encoded()+suffix), at, at); err != nil {
 			t.Fatal(err)
 		}
 		archives = append(archives, archive)
@@ -34,7 +34,7 @@ func putAside(t *testing.T, store *Store, contents ...string) []digest.Digest {
 // aside returns which of the archives are still aside.
 func aside(store *Store, archives []digest.Digest) (left string) {
 	for i, archive := range archives {
-		if _, err := os.Stat(filepath.Join(store.dir, asideFolder, archive.Encoded()+suffix)); err == nil {
+		if _, err := os.Stat(filepath.Join(store.dir, unusedFolder, archive.Encoded()+suffix)); err == nil {
 			left += fmt.Sprint(i)
 		}
 	}
@@ -61,7 +61,7 @@ func TestWithRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			store := openStore(t)
 			used := put(t, store, store.TempDir(), []byte("used"))
-			archives := putAside(t, store, test.archives...)
+			archives := putUnused(t, store, test.archives...)
 			calls := 0
 			err := store.WithRoom(test.bytes, func() error {
 				calls++
@@ -81,7 +81,7 @@ func TestWithRoom(t *testing.T) {
 func TestMaxBytes(t *testing.T) {
 	store := openStore(t)
 	store.MaxBytes = 6
-	archives := putAside(t, store, "a", "b", "c")
+	archives := putUnused(t, store, "a", "b", "c")
 	used := put(t, store, store.TempDir(), []byte("four"))
 	if left := aside(store, archives); left != "12" {
 		t.Errorf("after an archive was stored, aside are %q", left)

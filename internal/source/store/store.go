@@ -31,7 +31,7 @@ type Store struct {
 // downloads left in TempDir. A store in the format of a later version is an error.
 func Open(dir string) (*Store, error) {
 	s := &Store{volume: volume{dir: dir}}
-	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), filepath.Join(dir, asideFolder), s.TempDir()} {
+	for _, path := range []string{dir, filepath.Join(dir, algorithm.String()), filepath.Join(dir, unusedFolder), s.TempDir()} {
 		if err := makeDirectory(path); err != nil {
 			return nil, fmt.Errorf("open artifact store %s: %w", dir, err)
 		}
@@ -87,7 +87,7 @@ func (s *Store) Put(file *fetch.File) error {
 	return s.keepWithinLimit()
 }
 
-// Has tells whether Open finds the archive: it is stored, or set aside.
+// Has tells whether Open finds the archive: it is stored, or marked unused.
 func (s *Store) Has(archive digest.Digest) bool {
 	path, err := s.path(archive)
 	if err != nil {
@@ -95,10 +95,10 @@ func (s *Store) Has(archive digest.Digest) bool {
 	}
 	s.putting.Lock()
 	defer s.putting.Unlock()
-	return isRegular(path) || isRegular(s.asidePath(path))
+	return isRegular(path) || isRegular(s.unusedPath(path))
 }
 
-// Open opens an archive and tells its size in bytes. One that was set aside is brought back. If the store does not hold it, the error
+// Open opens an archive and tells its size in bytes. One that was marked unused is restored. If the store does not hold it, the error
 // is fs.ErrNotExist.
 // An archive that is removed meanwhile stays readable until it is closed.
 func (s *Store) Open(archive digest.Digest) (io.ReadSeekCloser, int64, error) {
@@ -124,14 +124,13 @@ func (s *Store) Remove(archive digest.Digest) error {
 	return nil
 }
 
-// SetAside moves an archive aside unless it is used, or somebody holds it. Restore and Open bring it back, until RemoveExpired deletes
-// it, or the space is needed.
-// Used is called without a lock; its error is returned. An archive that is not there is no error.
-func (s *Store) SetAside(archive digest.Digest, used func() (bool, error)) error {
-	return errors.Join(s.holds.unlessUsed(archive, used, s.setAside), s.keepWithinLimit())
+// MarkUnused moves an archive to the unused ones unless it is used, or somebody holds it. Restore and Open return it until
+// RemoveExpired deletes it, or the space is needed. Used is called without a lock; its error is returned. An archive that is not there is no error.
+func (s *Store) MarkUnused(archive digest.Digest, used func() (bool, error)) error {
+	return errors.Join(s.holds.unlessUsed(archive, used, s.markUnused), s.keepWithinLimit())
 }
 
-// RemoveUnused sets the archives aside that are not in use, unless they were stored after a time. Archives that somebody holds are kept.
+// RemoveUnused marks the archives unused that are not in use, unless they were stored after a time. Archives that somebody holds are kept.
 func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) error {
 	archives, err := os.ReadDir(filepath.Join(s.dir, algorithm.String()))
 	errs := []error{err}
@@ -142,18 +141,18 @@ func (s *Store) RemoveUnused(inUse map[digest.Digest]bool, before time.Time) err
 		case !isArchive || archive.Validate() != nil:
 			errs = append(errs, s.removeOld(filepath.Join(s.dir, algorithm.String(), entry.Name()), before))
 		case err == nil && !inUse[archive] && info.ModTime().Before(before):
-			errs = append(errs, s.holds.unlessUsed(archive, func() (bool, error) { return false, nil }, s.setAside))
+			errs = append(errs, s.holds.unlessUsed(archive, func() (bool, error) { return false, nil }, s.markUnused))
 		}
 	}
 	return errors.Join(append(errs, s.keepWithinLimit())...)
 }
 
-// RemoveExpired deletes archives that were set aside before a time.
+// RemoveExpired deletes archives that were marked unused before a time.
 func (s *Store) RemoveExpired(before time.Time) error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, asideFolder))
+	entries, err := os.ReadDir(filepath.Join(s.dir, unusedFolder))
 	errs := []error{err}
 	for _, entry := range entries {
-		errs = append(errs, s.removeOld(filepath.Join(s.dir, asideFolder, entry.Name()), before))
+		errs = append(errs, s.removeOld(filepath.Join(s.dir, unusedFolder, entry.Name()), before))
 	}
 	return errors.Join(errs...)
 }

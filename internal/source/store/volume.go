@@ -26,12 +26,12 @@ const (
 	fileMode      fs.FileMode = 0o664
 )
 
-// asideFolder has the archives that nothing uses. The time of a file is when it was moved there.
-const asideFolder = "unused"
+// unusedFolder has the archives that nothing uses. The time of a file is when it was moved there.
+const unusedFolder = "unused"
 
 // volume is the folder of a store.
 type volume struct {
-	// MaxBytes limits the archives that are set aside: together with the others they are at most as large. Zero means no limit.
+	// MaxBytes limits the archives that are marked unused: together with the others they are at most as large. Zero means no limit.
 	MaxBytes int64
 
 	dir string
@@ -77,11 +77,11 @@ func (v *volume) path(archive digest.Digest) (string, error) {
 	return filepath.Join(v.dir, algorithm.String(), archive.Encoded()+suffix), nil
 }
 
-func (v *volume) asidePath(path string) string {
-	return filepath.Join(v.dir, asideFolder, filepath.Base(path))
+func (v *volume) unusedPath(path string) string {
+	return filepath.Join(v.dir, unusedFolder, filepath.Base(path))
 }
 
-// IsStored tells whether the store has an archive that is not set aside.
+// IsStored tells whether the store has an archive that is not marked unused.
 func (v *volume) IsStored(archive digest.Digest) bool {
 	path, err := v.path(archive)
 	return err == nil && isRegular(path)
@@ -123,7 +123,7 @@ func (v *volume) removeOld(path string, before time.Time) error {
 	return err
 }
 
-func (v *volume) setAside(archive digest.Digest) error {
+func (v *volume) markUnused(archive digest.Digest) error {
 	path, err := v.path(archive)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (v *volume) setAside(archive digest.Digest) error {
 	defer v.putting.Unlock()
 	now := time.Now()
 	if err = os.Chtimes(path, now, now); err == nil {
-		err = os.Rename(path, v.asidePath(path))
+		err = os.Rename(path, v.unusedPath(path))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("move artifact %s aside: %w", archive, err)
@@ -140,7 +140,7 @@ func (v *volume) setAside(archive digest.Digest) error {
 	return nil
 }
 
-// Restore returns an archive that was set aside to the store. One that was not set aside stays. If there is none, the error is
+// Restore returns an archive that was marked unused to the store. One that was not marked unused stays. If there is none, the error is
 // fs.ErrNotExist.
 func (v *volume) Restore(archive digest.Digest) error {
 	path, err := v.path(archive)
@@ -152,7 +152,7 @@ func (v *volume) Restore(archive digest.Digest) error {
 	if v.IsStored(archive) {
 		return nil
 	}
-	if err := os.Rename(v.asidePath(path), path); err != nil {
+	if err := os.Rename(v.unusedPath(path), path); err != nil {
 		return fmt.Errorf("restore artifact %s: %w", archive, err)
 	}
 	return nil
@@ -168,20 +168,20 @@ func (v *volume) WithRoom(bytes int64, write func() error) error {
 	return write()
 }
 
-// MakeRoom deletes archives that were set aside, those first that were set aside first, until a number of bytes is free or none is
-// left. It reports whether it deleted any.
+// MakeRoom deletes archives that were marked unused, the oldest first, until a number of bytes is free or none is left. It
+// reports whether it deleted any.
 func (v *volume) MakeRoom(bytes int64) bool {
-	freed, _ := v.deleteAside(bytes) // The caller reports that no space is left.
+	freed, _ := v.deleteUnused(bytes) // The caller reports that no space is left.
 	return freed > 0
 }
 
-// keepWithinLimit deletes archives that were set aside while all archives are larger than MaxBytes.
+// keepWithinLimit deletes archives that were marked unused while all archives are larger than MaxBytes.
 func (v *volume) keepWithinLimit() error {
 	if v.MaxBytes <= 0 {
 		return nil
 	}
 	excess := -v.MaxBytes
-	for _, folder := range []string{algorithm.String(), asideFolder} {
+	for _, folder := range []string{algorithm.String(), unusedFolder} {
 		files, err := v.list(folder)
 		if err != nil {
 			return fmt.Errorf("measure artifact store: %w", err)
@@ -193,15 +193,15 @@ func (v *volume) keepWithinLimit() error {
 	if excess <= 0 {
 		return nil
 	}
-	_, err := v.deleteAside(excess)
+	_, err := v.deleteUnused(excess)
 	return err
 }
 
-// deleteAside deletes archives that were set aside, the oldest first, until a number of bytes is freed.
-func (v *volume) deleteAside(bytes int64) (freed int64, err error) {
+// deleteUnused deletes archives that were marked unused, the oldest first, until a number of bytes is freed.
+func (v *volume) deleteUnused(bytes int64) (freed int64, err error) {
 	v.putting.Lock()
 	defer v.putting.Unlock()
-	files, err := v.list(asideFolder)
+	files, err := v.list(unusedFolder)
 	if err != nil {
 		return 0, fmt.Errorf("list artifacts that were set aside: %w", err)
 	}

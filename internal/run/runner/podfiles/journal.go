@@ -14,8 +14,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
-// Place is what a run got when it was admitted. It is released after the run, also by another process of the pod.
-type Place struct {
+// Slot is what a run got when it was admitted. It is released after the run, also by another process of the pod.
+type Slot struct {
 	// Namespace and Secret have the state of the security domain.
 	Namespace string `json:"namespace"`
 	Secret    string `json:"secret"`
@@ -41,7 +41,7 @@ type Entry struct {
 	// Input and Decision led to the run. They make the record of a run whose gate ended before it did.
 	Input    gate.Input    `json:"input"`
 	Decision gate.Decision `json:"decision"`
-	Place    *Place        `json:"place,omitempty"`
+	Slot     *Slot         `json:"place,omitempty"`
 	Run      runstatus.Run `json:"run"`
 	// Waited is how long the run waited for its endpoint.
 	Waited time.Duration `json:"waited,omitempty"`
@@ -67,13 +67,13 @@ func (j Journal) Write(e Entry) error {
 	return WriteJSON(j.path(e.UID), e)
 }
 
-// UpdatePlace writes what has changed in the place of a run, if it has an entry.
-func (j Journal) UpdatePlace(p *Place) error {
+// UpdateSlot writes what has changed in the slot of a run, if it has an entry.
+func (j Journal) UpdateSlot(p *Slot) error {
 	e, err := j.Read(p.Resource)
-	if err != nil || e == nil || e.Place == nil {
+	if err != nil || e == nil || e.Slot == nil {
 		return err
 	}
-	e.Place = p
+	e.Slot = p
 	return j.Write(*e)
 }
 

@@ -15,29 +15,29 @@ import (
 // What a run got is released by the next process of the pod if its own ends before it.
 func TestPlaceInTheJournal(t *testing.T) {
 	j := Journal{Dir: t.TempDir()}
-	want := Place{Namespace: "zos", Secret: "s", User: "u", Credential: "c", Settings: endpoint.Settings{Name: "lpar1", Address: "host:22", MaxRuns: 4}}
-	apiserver.Must(t, j.Write(Entry{UID: "a", Decision: gate.Decision{Canary: true}, Place: &want, Run: runstatus.Run{ID: "42"}}))
+	want := Slot{Namespace: "zos", Secret: "s", User: "u", Credential: "c", Settings: endpoint.Settings{Name: "lpar1", Address: "host:22", MaxRuns: 4}}
+	apiserver.Must(t, j.Write(Entry{UID: "a", Decision: gate.Decision{Canary: true}, Slot: &want, Run: runstatus.Run{ID: "42"}}))
 	got, err := j.Read("a")
 	apiserver.Must(t, err)
-	if got.Place == nil || got.Place.Settings.Address != "host:22" || got.Place.Credential != "c" || !got.Decision.Canary {
-		t.Errorf("got %+v", got.Place)
+	if got.Slot == nil || got.Slot.Settings.Address != "host:22" || got.Slot.Credential != "c" || !got.Decision.Canary {
+		t.Errorf("got %+v", got.Slot)
 	}
 }
 
 // A gate that ends before its run leaves to the next one what the state has been told.
 func TestWhatWasToldIsInTheJournal(t *testing.T) {
 	j := Journal{Dir: t.TempDir()}
-	p := &Place{Resource: "a", Admitted: now, Reported: endpoint.ConnectionAccepted}
-	apiserver.Must(t, j.UpdatePlace(p))
+	p := &Slot{Resource: "a", Admitted: now, Reported: endpoint.ConnectionAccepted}
+	apiserver.Must(t, j.UpdateSlot(p))
 	if got, err := j.Read("a"); got != nil || err != nil {
 		t.Errorf("a check has no entry: %+v, %v", got, err)
 	}
-	apiserver.Must(t, j.Write(Entry{UID: "a", Place: &Place{Resource: "a"}, Run: runstatus.Run{ID: "42"}}))
-	apiserver.Must(t, j.UpdatePlace(p))
+	apiserver.Must(t, j.Write(Entry{UID: "a", Slot: &Slot{Resource: "a"}, Run: runstatus.Run{ID: "42"}}))
+	apiserver.Must(t, j.UpdateSlot(p))
 	got, err := j.Read("a")
 	apiserver.Must(t, err)
-	if got.Place.Reported != endpoint.ConnectionAccepted || !got.Place.Admitted.Equal(now) || got.Run.ID != "42" {
-		t.Errorf("%+v, place %+v", got, got.Place)
+	if got.Slot.Reported != endpoint.ConnectionAccepted || !got.Slot.Admitted.Equal(now) || got.Run.ID != "42" {
+		t.Errorf("%+v, place %+v", got, got.Slot)
 	}
 }
 

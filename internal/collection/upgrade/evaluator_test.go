@@ -70,11 +70,11 @@ func living(t *testing.T, c *model.Collection, spec schemachanges.Spec) *unstruc
 	return resource
 }
 
-func verdict(judge *Judge, problems []Problem) schemachanges.Verdict {
+func verdict(evaluator *Evaluator, problems []Problem) schemachanges.Verdict {
 	switch {
 	case slices.ContainsFunc(problems, Problem.Blocks):
 		return schemachanges.Blocked
-	case len(problems) > 0 || slices.ContainsFunc(judge.Changes(), func(c Change) bool { return c.Breaking }):
+	case len(problems) > 0 || slices.ContainsFunc(evaluator.Changes(), func(c Change) bool { return c.Breaking }):
 		return schemachanges.Warns
 	}
 	return schemachanges.GoesAhead
@@ -115,16 +115,16 @@ func TestVerdicts(t *testing.T) {
 				}
 				return
 			}
-			judge, err := NewJudge(was, is, planned)
+			evaluator, err := NewEvaluator(was, is, planned)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := verdict(judge, nil); got != change.None {
-				t.Errorf("without resources: %s, want %s: %v", got, change.None, judge.Changes())
+			if got := verdict(evaluator, nil); got != change.None {
+				t.Errorf("without resources: %s, want %s: %v", got, change.None, evaluator.Changes())
 			}
 			if change.Valid != nil {
-				problems := judge.Resource(living(t, was, change.Valid))
-				if got := verdict(judge, problems); got != change.WithValid {
+				problems := evaluator.Resource(living(t, was, change.Valid))
+				if got := verdict(evaluator, problems); got != change.WithValid {
 					t.Errorf("valid resource: %s, want %s: %v", got, change.WithValid, problems)
 				}
 			}
@@ -133,8 +133,8 @@ func TestVerdicts(t *testing.T) {
 			}
 			resource := living(t, was, change.Broken)
 			before := resource.DeepCopy()
-			problems := judge.Resource(resource)
-			if got := verdict(judge, problems); got != schemachanges.Blocked {
+			problems := evaluator.Resource(resource)
+			if got := verdict(evaluator, problems); got != schemachanges.Blocked {
 				t.Fatalf("broken resource: %s: %v", got, problems)
 			}
 			if !cmp.Equal(before, resource) {
@@ -154,41 +154,41 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// judgeOf judges variables of the kind Thing against others.
-func judgeOf(t *testing.T, was, is []model.Var) (*Judge, *model.Collection) {
+// evaluatorOf evaluates variables of the kind Thing against others.
+func evaluatorOf(t *testing.T, was, is []model.Var) (*Evaluator, *model.Collection) {
 	t.Helper()
 	older, newer := schemachanges.Change{Was: was, Is: is}.Versions("things")
 	planned, err := merged(t, older, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
-	judge, err := NewJudge(older, newer, planned)
+	evaluator, err := NewEvaluator(older, newer, planned)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return judge, older
+	return evaluator, older
 }
 
 // What a version with AllowBreaking left behind does not keep a correction out.
 func TestWhatIsRefusedAlreadyBlocksNothing(t *testing.T) {
 	narrow := []model.Var{{Name: "y", Type: model.String, Options: []string{"a"}}}
-	judge, older := judgeOf(t, narrow, append([]model.Var{{Name: "more", Type: model.String}}, narrow...))
+	evaluator, older := evaluatorOf(t, narrow, append([]model.Var{{Name: "more", Type: model.String}}, narrow...))
 	resource := living(t, older, schemachanges.Spec{"y": "a"})
 	if err := unstructured.SetNestedField(resource.Object, "b", "spec", "y"); err != nil {
 		t.Fatal(err)
 	}
-	problems := judge.Resource(resource)
+	problems := evaluator.Resource(resource)
 	if len(problems) != 1 || !problems[0].Refused || !problems[0].Already || problems[0].Blocks() {
 		t.Errorf("got %+v", problems)
 	}
 }
 
 func TestAnElementHasManyProblems(t *testing.T) {
-	judge, older := judgeOf(t,
+	evaluator, older := evaluatorOf(t,
 		[]model.Var{{Name: "y", Type: model.String, Array: true}, {Name: "z", Type: model.String, Default: "a"}},
 		[]model.Var{{Name: "y", Type: model.String, Array: true, Options: []string{strings.Repeat("long", 100)}}, {Name: "z", Type: model.String}})
 	resource := living(t, older, schemachanges.Spec{"y": slices.Repeat([]any{"secret"}, 30)})
-	problems := judge.Resource(resource)
+	problems := evaluator.Resource(resource)
 	if len(problems) != maxProblems || !problems[0].Blocks() || problems[0].Field != "spec.y[0]" {
 		t.Errorf("%d problems, the first is %+v", len(problems), problems[0])
 	}
@@ -209,23 +209,23 @@ func TestJudgeWithoutTheVersionThatRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judge, err := NewJudge(nil, newer, planned)
+	evaluator, err := NewEvaluator(nil, newer, planned)
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems := judge.Resource(living(t, older, schemachanges.Spec{"y": "a"}))
-	if len(problems) != 1 || problems[0].Field != "spec.z" || judge.Changes() != nil || judge.Version() != "2.0.0" {
-		t.Errorf("got %+v, %v", problems, judge.Changes())
+	problems := evaluator.Resource(living(t, older, schemachanges.Spec{"y": "a"}))
+	if len(problems) != 1 || problems[0].Field != "spec.z" || evaluator.Changes() != nil || evaluator.Version() != "2.0.0" {
+		t.Errorf("got %+v, %v", problems, evaluator.Changes())
 	}
 	stranger := &unstructured.Unstructured{Object: map[string]any{"kind": "Stranger"}}
-	if problems := judge.Resource(stranger); problems != nil {
+	if problems := evaluator.Resource(stranger); problems != nil {
 		t.Errorf("got %+v", problems)
 	}
-	if diff := cmp.Diff([]string{"Other", "Thing"}, judge.Kinds()); diff != "" {
+	if diff := cmp.Diff([]string{"Other", "Thing"}, evaluator.Kinds()); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
 	delete(planned, "Thing")
-	if _, err := NewJudge(older, newer, planned); err == nil || !strings.Contains(err.Error(), "kind Thing of version 2.0.0 has no planned CRD") {
+	if _, err := NewEvaluator(older, newer, planned); err == nil || !strings.Contains(err.Error(), "kind Thing of version 2.0.0 has no planned CRD") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -241,16 +241,16 @@ func TestJudgeComparesWithWhatIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	archive, _ := schemachanges.Change{Was: flag(nil), Is: flag(nil)}.Versions("things")
-	judge, err := NewJudge(archive, newer, planned)
+	evaluator, err := NewEvaluator(archive, newer, planned)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Change{{Type: Changed, Kind: "Thing", Field: "spec.flag", Property: "default", Old: "false", Breaking: true, Note: mustBeSetNote}}
-	if diff := cmp.Diff(want, judge.Changes()); diff != "" {
+	if diff := cmp.Diff(want, evaluator.Changes()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	resource := living(t, published, schemachanges.Spec{})
-	if got := verdict(judge, judge.Resource(resource)); got != schemachanges.Warns {
+	if got := verdict(evaluator, evaluator.Resource(resource)); got != schemachanges.Warns {
 		t.Errorf("a resource that has the default: %s", got)
 	}
 }

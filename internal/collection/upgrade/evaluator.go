@@ -26,8 +26,8 @@ const (
 	maxMessage = 200
 )
 
-// Judge judges living custom resources of a collection against another version of it. It may be used concurrently.
-type Judge struct {
+// Evaluator evaluates living custom resources of a collection against another version of it. It may be used concurrently.
+type Evaluator struct {
 	was, is *model.Collection
 	kinds   map[string]*kindRules
 }
@@ -41,15 +41,15 @@ type kindRules struct {
 	version       string
 }
 
-// NewJudge returns a judge of the custom resources of was against is. Was is the version that runs; if it is nil, resources are
-// judged by the API server's rules alone. Planned are the CRDs of is as they will be written, by kind. It fails if one of them is
+// NewEvaluator returns an evaluator of the custom resources of was against is. Was is the version that runs; if it is nil, resources are
+// evaluated by the API server's rules alone. Planned are the CRDs of is as they will be written, by kind. It fails if one of them is
 // missing, or its schema cannot be used. Booleans have the default false that the CRDs give to them in the version.
-func NewJudge(was, is *model.Collection, planned map[string]*apiextensionsv1.CustomResourceDefinition) (*Judge, error) {
+func NewEvaluator(was, is *model.Collection, planned map[string]*apiextensionsv1.CustomResourceDefinition) (*Evaluator, error) {
 	is = crd.AsPublished(is, planned)
 	if was != nil {
 		was = crd.AsPublished(was, planned)
 	}
-	j := &Judge{was: was, is: is, kinds: map[string]*kindRules{}}
+	j := &Evaluator{was: was, is: is, kinds: map[string]*kindRules{}}
 	for _, r := range is.Resources {
 		definition := planned[r.Kind]
 		if definition == nil {
@@ -87,24 +87,24 @@ func NewJudge(was, is *model.Collection, planned map[string]*apiextensionsv1.Cus
 	return j, nil
 }
 
-// Version is the version that resources are judged against.
-func (j *Judge) Version() string { return j.is.Version.Original() }
+// Version is the version that resources are evaluated against.
+func (j *Evaluator) Version() string { return j.is.Version.Original() }
 
 // Changes returns what changes between the versions, whether a custom resource is affected or not. It is nil without a version
 // that runs.
-func (j *Judge) Changes() []Change {
+func (j *Evaluator) Changes() []Change {
 	if j.was == nil {
 		return nil
 	}
 	return Compare(j.was, j.is)
 }
 
-// Kinds returns the kinds whose resources can be judged, sorted: those of both versions.
-func (j *Judge) Kinds() []string { return slices.Sorted(maps.Keys(j.kinds)) }
+// Kinds returns the kinds whose resources can be evaluated, sorted: those of both versions.
+func (j *Evaluator) Kinds() []string { return slices.Sorted(maps.Keys(j.kinds)) }
 
 // Resource returns what the new version means for a custom resource, at most 20 problems, those that block first. The resource is
 // not changed. A kind of neither version has no problems.
-func (j *Judge) Resource(resource *unstructured.Unstructured) []Problem {
+func (j *Evaluator) Resource(resource *unstructured.Unstructured) []Problem {
 	rules := j.kinds[resource.GetKind()]
 	if rules == nil {
 		return nil
@@ -113,7 +113,7 @@ func (j *Judge) Resource(resource *unstructured.Unstructured) []Problem {
 	if rules.after == nil {
 		problems = []Problem{{Removed: true, Message: "version " + rules.version + " does not have this kind"}}
 	} else {
-		problems = rules.judge(resource.Object)
+		problems = rules.evaluate(resource.Object)
 	}
 	problems = append(problems, j.irreversible(resource)...)
 	for i := range problems {
@@ -125,7 +125,7 @@ func (j *Judge) Resource(resource *unstructured.Unstructured) []Problem {
 	return problems[:min(len(problems), maxProblems)]
 }
 
-func (k *kindRules) judge(object map[string]any) []Problem {
+func (k *kindRules) evaluate(object map[string]any) []Problem {
 	problems := k.refused(object)
 	spec, _, _ := unstructured.NestedMap(object, "spec")
 	u := &usage{version: k.version}
@@ -195,9 +195,9 @@ func (k *kindRules) message(refusal *field.Error) string {
 	return "is refused by version " + k.version + ": " + refusal.Detail
 }
 
-// irreversible returns a problem if a custom resource was migrated to a newer version than the one it is judged against, and the
+// irreversible returns a problem if a custom resource was migrated to a newer version than the one it is evaluated against, and the
 // version that runs does not say that older ones can manage such resources.
-func (j *Judge) irreversible(resource *unstructured.Unstructured) []Problem {
+func (j *Evaluator) irreversible(resource *unstructured.Unstructured) []Problem {
 	if j.was == nil || j.was.MigrationReversible || j.was.ID() != j.is.ID() { // Versions of two collections have no order.
 		return nil
 	}
