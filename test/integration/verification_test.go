@@ -236,7 +236,7 @@ var _ = Describe("A signed archive", func() {
 			func(*signer, []byte) map[string][]byte { return nil }),
 		Entry("with an empty Secret", v2beta2.ReasonSignatureSecretInvalid, "it is empty",
 			func(*signer, []byte) map[string][]byte { return map[string][]byte{} }),
-		Entry("with garbage in the Secret", v2beta2.ReasonSignatureSecretInvalid, `"garbage" is nothing that is known`,
+		Entry("with garbage in the Secret", v2beta2.ReasonSignatureSecretInvalid, `"garbage" has an unknown format`,
 			func(right *signer, content []byte) map[string][]byte {
 				data := right.evidence(content)
 				data["garbage"] = []byte(SecretValue("garbage beside a signature"))

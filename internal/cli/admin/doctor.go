@@ -35,7 +35,7 @@ func doctorCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "doctor [NAME | KIND/NAME]",
-		Short: "Find out why a collection or a custom resource does not work",
+		Short: "Diagnose a collection or a custom resource that does not work",
 		Long: `Look for problems in a namespace, of the OperatorCollection with a name, or of one custom resource: from the manager over
 OperatorCollections, SubOperatorConfigs, ZosEndpoints, Secrets, permissions, objects of OLM, CRDs and pods to custom resources whose runs
 fail, wait, or hang on their finalizer. Causes come before their consequences, and each has a next step. The content of Secrets is not read.
@@ -128,9 +128,9 @@ func mustGatherCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "must-gather",
-		Short: "Write an archive for those who help, without secrets",
-		Long: `Write an archive (.tar.gz) with what a namespace, or with -A the cluster, has of collections: objects, events, the end of the logs of
-the manager and of operators, the report of doctor, and versions.
+		Short: "Collect a redacted support archive",
+		Long: `Collect a support archive (.tar.gz) of a namespace, or with -A of the cluster: the objects of collections, their events, the end of the
+logs of the manager and of operators, the report of doctor, and versions.
 
 The archive has no content of Secrets. Replaced with REDACTED are: passwords in custom resources, tokens, environment variables, variables of
 ZosEndpoints, most annotations, users and queries in URLs, and what looks like a secret in logs and messages. Output of playbooks that no rule

@@ -28,9 +28,9 @@ func pruneCommand() *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use:   "prune",
-		Short: "List CRDs that no OperatorCollection has, and remove them",
+		Short: "List and remove CRDs without an OperatorCollection",
 		Long: `List the CRDs of collections that no OperatorCollection in any namespace has. The manager keeps them, because it has not seen that
-their OperatorCollections were deleted: they may not be restored from a backup yet, or somebody removed their finalizer.
+their OperatorCollections were deleted: a backup may not be restored completely, or their finalizer was removed.
 
 With --yes, the command removes those that have no custom resources. You need the permission to list CRDs, OperatorCollections,
 SubOperatorConfigs and the custom resources, and to delete CRDs.

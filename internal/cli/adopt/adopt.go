@@ -244,7 +244,7 @@ func (a *adoption) sayLeftovers() error {
 		fmt.Fprintln(a.out, "Finished.")
 		return nil
 	}
-	fmt.Fprintln(a.out, "Finished. Left of the other product, to be removed by you:")
+	fmt.Fprintln(a.out, "Finished. Remove what is left of the other product:")
 	for _, command := range left {
 		fmt.Fprintln(a.out, "  "+command)
 	}

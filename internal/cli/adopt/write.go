@@ -124,7 +124,7 @@ func (w writer) expectGone(ctx context.Context, objects []*unstructured.Unstruct
 		case err != nil:
 			return err
 		case live.GetUID() != o.GetUID():
-			return fmt.Errorf("somebody has made %s %s in namespace %s again: let nobody make it", o.GetKind(), o.GetName(), o.GetNamespace())
+			return fmt.Errorf("%s %s in namespace %s was created again: stop the tool that creates it", o.GetKind(), o.GetName(), o.GetNamespace())
 		}
 	}
 	return nil
@@ -197,7 +197,7 @@ func (w writer) updateDefinition(ctx context.Context, live, want *apiextensionsv
 			return readErr
 		}
 		if current.UID != live.UID || !isSameDefinition(live, current) {
-			return errors.New("somebody else has changed it meanwhile")
+			return errors.New("it was changed in the meantime")
 		}
 		want = want.DeepCopy()
 		want.ResourceVersion = current.ResourceVersion

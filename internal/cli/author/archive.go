@@ -24,16 +24,16 @@ func buildCommand() *cobra.Command {
 	var force bool
 	command := &cobra.Command{
 		Use:   "build PATH",
-		Short: "Make the archive of a collection's folder",
-		Long: `Make the archive (tar.gz) of a collection's folder, with the content that ` + "`ansible-galaxy collection build`" + ` gives it:
+		Short: "Build the archive of a collection",
+		Long: `Build the archive (tar.gz) of a collection's folder, with the content that ` + "`ansible-galaxy collection build`" + ` gives it:
 MANIFEST.json, FILES.json, and every file that galaxy.yml's build_ignore does not leave out. The same folder gives the same
 bytes. Prints the archive's path and its digest, which spec.digest of an OperatorCollection takes.
 
-A collection that a cluster would refuse is not built: what is wrong with it is printed, and the exit code is 1.`,
+A collection that a cluster would refuse is not built: its problems are printed, and the exit code is 1.`,
 		Example: `  # <namespace>-<name>-<version>.tar.gz in the current folder
   kubectl collection build ./zos-files
 
-  # Into another folder, in place of the archive that is there
+  # Into another folder, replacing an archive that exists there
   kubectl collection build ./zos-files --output dist --force`,
 		Args: kit.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -171,12 +171,12 @@ func verifyCommand() *cobra.Command {
 	var pinned string
 	command := &cobra.Command{
 		Use:   "verify ARCHIVE [--key PUB.pem --signature X.sig] [--digest sha256:...]",
-		Short: "Verify where an archive comes from",
+		Short: "Verify the origin of an archive",
 		Long: `Verify an archive as a cluster does: its detached signature with a public key (RSA, ECDSA or Ed25519, in PEM), or Ansible
 Galaxy's GPG signature of its MANIFEST.json with a GPG key (both ASCII-armoured) and then every file that MANIFEST.json
 vouches for, or its digest. With a signature and a digest, both must be right.
 
-Exit code: 0 verified, 1 not verified, 2 it could not be tried.`,
+Exit codes are 0 if it is verified, 1 if it is not, and 2 if the command failed.`,
 		Example: `  kubectl collection verify acme-files-1.0.0.tar.gz --key pub.pem --signature acme-files-1.0.0.tar.gz.sig
   kubectl collection verify acme-files-1.0.0.tar.gz --key galaxy.pub.asc --signature MANIFEST.json.asc
   kubectl collection verify acme-files-1.0.0.tar.gz --digest sha256:c6cca05f781b293f9ea34cd9799dd126596a4be2f90c7096e9eab718d27e39bd`,

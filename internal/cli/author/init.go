@@ -44,12 +44,12 @@ func initCommand() *cobra.Command {
 	var c newCollection
 	cmd := &cobra.Command{
 		Use:   "init DIR",
-		Short: "Begin a collection with one kind that works",
-		Long: `Writes a small collection into a folder, which is made if there is none: one kind, with a playbook that writes a file on
+		Short: "Create a collection with one working kind",
+		Long: `Create a small collection in a folder, which is created if it does not exist: one kind, with a playbook that writes a file on
 the z/OS system and removes it again, a scenario that tests it, and a GitHub workflow that lints, builds and tests it. It
 passes lint and test, and runs as it is. Change it from there.
 
-Nothing is overwritten. If a file is in the way, nothing is written at all.`,
+Files are not overwritten. If one of them exists, nothing is written.`,
 		Example: `  # A collection named after its folder
   kubectl collection init zos_users
 
@@ -240,9 +240,9 @@ func schemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema [operator-config|scenario]",
 		Short: "Print the JSON Schema of operator-config.yml or of a scenario, for editors",
-		Long: `Prints the JSON Schema (draft 7) of operator-config.yml, or of a scenario of the command test. With it, editors complete
-and check what you write. It knows which keys there are and what they may hold. lint knows the rest.`,
-		Example: `  # Let the YAML language server find it: put this into the first line of operator-config.yml
+		Long: `Print the JSON Schema (draft 7) of operator-config.yml, or of a scenario of the command test. Editors use it to complete and
+check keys and values. lint checks the rest.`,
+		Example: `  # For the YAML language server, make this the first line of operator-config.yml
   #   # yaml-language-server: $schema=operator-config.schema.json
   kubectl collection schema > operator-config.schema.json
 

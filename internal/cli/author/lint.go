@@ -25,16 +25,16 @@ func lintCommand() *cobra.Command {
 	var fix fixOptions
 	cmd := &cobra.Command{
 		Use:   "lint PATH|URL [--digest sha256:...]",
-		Short: "Report everything that is wrong with a collection",
-		Long: `Checks a collection: a folder, an archive, or the archive at an http or https address. It prints one finding per line:
+		Short: "Report all problems of a collection",
+		Long: `Check a collection: a folder, an archive, or the archive at an http or https address. One finding is printed per line:
 file:line:column: severity rule: message. File is relative to the collection's root; a finding about a file as a whole is at
 1:1. A folder is checked as the archive that build makes of it.
 
 It checks what the manager in the cluster checks, with the same code, and besides that the playbooks and roles, which the
 manager does not read.
 
-An error breaks a MUST of the Operator Collection Specification, a warning a SHOULD or a habit that saves trouble, and an
-info is a hint. The last line, on stderr, says whether a cluster would refuse the collection.
+An error breaks a MUST of the Operator Collection Specification, a warning a SHOULD or a good practice, and an info is
+a hint. The last line, on stderr, says whether a cluster would refuse the collection.
 
 The exit code is 0 if there are no errors and no warnings (hints do not count), 1 if there are, and 2 if the check could
 not be made, for instance because PATH cannot be read or the archive has another digest than --digest. An archive that is damaged or dangerous is a finding.
@@ -46,7 +46,7 @@ A file .oc-lint at the root hides findings:
   use_default_rules: false              # show only the rules of
   enable_list: [hosts-all]
 
-It hides them here. A cluster refuses what it refuses.
+The file has no effect in a cluster.
 
 With --fix, what has exactly one right answer is corrected in the files of a folder: misspelt keys and types of variables,
 templates that lack quotes, the hosts of plays. All else in the files stays as it is, comments too. What changed is printed as a

@@ -233,7 +233,7 @@ with each of them.
 
 The manager serves such a catalog by itself. Its bundles have no images and no CustomResourceDefinitions: the manager writes
 those, and what the operators read when they start. Printed is what operator-registry's own code has read back. If a collection
-cannot be in one catalog with the others, this is said, nothing is printed, and the exit code is 1.`,
+cannot be in one catalog with the others, nothing is printed but the reason, and the exit code is 1.`,
 		Example: `  # Two versions of one collection
   kubectl collection catalog example-zos_files-1.0.0.tar.gz example-zos_files-1.1.0.tar.gz
 

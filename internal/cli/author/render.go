@@ -34,7 +34,7 @@ func renderCommand() *cobra.Command {
 	o := renderOptions{settings: render.DefaultSettings()}
 	command := &cobra.Command{
 		Use:   "render PATH --namespace NS",
-		Short: "Print the objects that a cluster gets for a collection",
+		Short: "Print the Kubernetes objects of a collection",
 		Long: `Print the objects that the manager writes for a collection, from its archive or its folder: CustomResourceDefinitions,
 ServiceAccount, roles and their bindings, the NetworkPolicy, the runtime's ConfigMap and the Deployment. They are those of an
 OperatorCollection in namespace NS that is alone in having the collection, sets neither runtime nor dependencies, and is mapped
@@ -44,7 +44,7 @@ Some things only a cluster knows: the annotation zoscb.ibm.com/suboperatorconfig
 		Example: `  # What would be installed
   kubectl collection render example-zos_files-1.0.0.tar.gz --namespace zos
 
-  # What a cluster says to it
+  # The differences from a cluster
   kubectl collection render ./zos-files --namespace zos | kubectl diff --filename -`,
 		Args: kit.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -176,9 +176,9 @@ var apiGroups = []string{string(v2beta2.APIGroupShared), string(v2beta2.APIGroup
 func explainCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "explain PATH",
-		Short: "Tell what a collection becomes in a cluster",
-		Long: `Tell what an archive or a collection's folder becomes in a cluster: its kinds with their fields and playbooks, the
-permissions it asks for, and what must be installed beside it. For the objects themselves see render.`,
+		Short: "Describe the kinds and permissions of a collection",
+		Long: `Describe a collection, from its archive or its folder, for reviewers: its kinds with their fields and playbooks, the
+permissions that it requests, and its dependencies. For the objects themselves see render.`,
 		Example: `  kubectl collection explain example-zos_files-1.0.0.tar.gz`,
 		Args:    kit.Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -131,7 +131,7 @@ func TestSignAndVerify(t *testing.T) {
 	expect(t, kit.ExitFailure, "no such file", "verify", file("absent"), "--digest", digest)
 	expect(t, kit.ExitFailure, "no such file", "verify", x, "--key", pub, "--signature", file("absent"))
 	expect(t, kit.ExitFailure, "no signature of the archive", "verify", x, "--key", pub)
-	expect(t, kit.ExitFailure, "is nothing that is known", "verify", x, "--key", pub, "--signature", file("text"))
+	expect(t, kit.ExitFailure, "has an unknown format", "verify", x, "--key", pub, "--signature", file("text"))
 	expect(t, kit.ExitFailure, "holds a private key", "verify", x, "--key", file("key.pem"), "--signature", sig)
 	expect(t, kit.ExitFailure, "more than 1048576 bytes", "verify", x, "--key", file("large"), "--signature", sig)
 	expect(t, kit.ExitFailure, "64 hexadecimal digits", "verify", x, "--digest", "sha256:abc")

@@ -31,7 +31,7 @@ func credentialCommand() *cobra.Command {
 	o := &credentialOptions{}
 	command := &cobra.Command{
 		Use:   "credential NAME",
-		Short: "Make the Secret with which playbooks log on to z/OS",
+		Short: "Create the Secret with which playbooks log on to z/OS",
 		Long: `Check an SSH key, and print the manifest of a Secret with it, or apply the Secret with --apply. The key is refused if ssh
 cannot use it, or if the passphrase does not open it. What is known of its public key is printed to standard error.
 

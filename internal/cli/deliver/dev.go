@@ -234,7 +234,7 @@ func (d *developing) allowed(ctx context.Context) error {
 		return err
 	}
 	if namespace.Annotations[annotationDevelopment] != "true" {
-		return fmt.Errorf("namespace %q is not for development: whoever administers it allows it with `kubectl annotate namespace %s %s=true`",
+		return fmt.Errorf("namespace %q does not allow development: an administrator allows it with `kubectl annotate namespace %s %s=true`",
 			namespace.Name, namespace.Name, annotationDevelopment)
 	}
 	return nil

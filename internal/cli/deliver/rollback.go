@@ -37,7 +37,7 @@ func rollbackCommand() *cobra.Command {
 	o := rollbackOptions{}
 	command := &cobra.Command{
 		Use:   "rollback OPERATORCOLLECTION",
-		Short: "Return an OperatorCollection to a version that it had, and follow it",
+		Short: "Roll an OperatorCollection back to an earlier version and wait",
 		Long: `Show the history of an OperatorCollection, set spec.digest to the archive of the version before the present one, and wait until
 that version is installed. The manager has kept the archive: nothing is downloaded. If an upgrade is blocked, the command returns to the
 version that is still installed.

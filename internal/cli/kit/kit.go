@@ -39,13 +39,13 @@ var ErrPrinted = errors.New("the output says why")
 func Root(commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   ToolName,
-		Short: "Check operator collections and show what a cluster makes of them",
-		Long: `Checks operator collections and shows what a cluster makes of them, without one. In a cluster it shows what the runs of
-playbooks did, and starts and cancels them. It is a plug-in of kubectl and oc.
+		Short: "Develop, install and operate operator collections",
+		Long: `Develop operator collections: create, check, run, test and build them, without a cluster. In a cluster, install and upgrade them,
+show, start and cancel runs of their playbooks, and diagnose problems. It is a plug-in of kubectl and oc.
 
 An operator collection is an Ansible collection with an operator-config.yml. Collection Operator turns it into a
 Kubernetes operator.`,
-		Example: `  # Begin a collection, and check it
+		Example: `  # Create a collection, and check it
   kubectl collection init zos_users
   kubectl collection lint zos_users
 

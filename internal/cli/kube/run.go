@@ -81,7 +81,7 @@ func (c *Cluster) Follow(ctx context.Context, r Resource, done func(*unstructure
 	})
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
-		return fmt.Errorf("%s: timed out: what runs there is not affected", r)
+		return fmt.Errorf("%s: timed out: the run is not affected", r)
 	case cause != nil:
 		return fmt.Errorf("follow %s: %w", r, cause)
 	}

@@ -224,8 +224,8 @@ func cancelCommand() *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "cancel KIND/NAME",
-		Short: "End the running playbook of a custom resource",
-		Long: `End the playbook that runs for a custom resource, and wait until it has ended. What it has done on z/OS until then is not
+		Short: "Cancel the running playbook of a custom resource",
+		Long: `Cancel the playbook that runs for a custom resource, and wait until it has ended. What it has done on z/OS until then is not
 undone, and a job that it submitted goes on. The resource is not tried again until it is changed or a run is requested.
 
 Exit codes are 0 if the run ended, 1 if no playbook is running, and 2 if the result is unknown.`,

@@ -123,7 +123,7 @@ func (c *copiedArchives) newPodCopy(ctx context.Context, oc *v2beta2.OperatorCol
 	name, version, _ := uploadFolderOf(oc)
 	// It may have been imported from the pod of another manager.
 	if err := c.Folder.Make(name, version); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "clients cannot copy archives into the manager's pod until there is a folder for them; what is imported is unaffected")
+		ctrl.LoggerFrom(ctx).Error(err, "clients cannot copy archives into the manager's pod until its upload folder exists; imported collections are unaffected")
 	}
 	upload, awaited := c.awaitedPodCopy(oc)
 	if !awaited || upload.Arriving {
@@ -155,7 +155,7 @@ func (c *copiedArchives) awaitedPodCopy(oc *v2beta2.OperatorCollection) (store.U
 // stagePodCopy copies the archive that was copied over the imported one. The file is nil if it is the same, or is being written again.
 func (c *copiedArchives) stagePodCopy(oc *v2beta2.OperatorCollection, archive *Archive) (*fetch.File, error) {
 	if PushedDigest(oc) != "" {
-		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("what runs was uploaded with kubectl collection push: upload it in the same way"))
+		return nil, status.Stalled(v2beta2.ReasonArtifactChanged, errors.New("the running version was uploaded with kubectl collection push: upload the archive in the same way"))
 	}
 	upload, err := c.findUpload(oc)
 	switch f := status.AsError(err); {

@@ -153,7 +153,7 @@ var (
 		labelNamespace, labelEndpoint)
 	endpointRunning = describe("endpoint_running_runs", "Runs on the system of the ZosEndpoint that count against its limit.",
 		labelNamespace, labelEndpoint)
-	endpointWaiting = describe("endpoint_waiting_operators", "Operators whose runs wait for a place on the system of the ZosEndpoint.",
+	endpointWaiting = describe("endpoint_waiting_operators", "Operators whose runs wait for a free slot on the system of the ZosEndpoint.",
 		labelNamespace, labelEndpoint)
 )
 

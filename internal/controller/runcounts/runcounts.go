@@ -114,7 +114,7 @@ func (r *RunCounts) Reconcile(ctx context.Context, request reconcile.Request) (r
 	}
 	counts, err := runcount.Parse(lease.Annotations[runcount.Annotation])
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("the numbers of runs cannot be read; they begin again with the next run", "reason", err.Error())
+		ctrl.LoggerFrom(ctx).Info("the counters of runs cannot be read; they restart with the next run", "reason", err.Error())
 	}
 	r.keep(request.NamespacedName, &knownCounts{version: lease.ResourceVersion, counts: counts})
 	return reconcile.Result{}, nil

@@ -57,7 +57,7 @@ func (r *configMapper) ofOwned(ctx context.Context, object client.Object) []reco
 	}
 	kind, kindErr := r.GroupVersionKindFor(object)
 	if err := errors.Join(err, kindErr); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot find out whom a change concerns")
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the owner of a changed object")
 		return nil
 	}
 	if !install.Contains(soc, kind.GroupKind(), client.ObjectKeyFromObject(object)) {
@@ -84,7 +84,7 @@ func (r *configMapper) ofConflicting(ctx context.Context, object client.Object) 
 	}
 	id, err := mapping.CollectionOf(ctx, r, soc)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "cannot find out whom a change concerns")
+		ctrl.LoggerFrom(ctx).Error(err, "failed to find the owner of a changed object")
 	}
 	if id == (model.ID{}) {
 		return nil

@@ -89,7 +89,7 @@ func (s *selection) add(index int, v *Version) *RefusalError {
 	grown := p.with(index, v)
 	served := s.served - p.served() + grown.served()
 	if served > s.maxServed {
-		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that nobody runs", v.name, served, s.maxServed)
+		return refusal(CatalogFull, "with %s the catalog would have %d bytes, and may have %d: remove versions that are not in use", v.name, served, s.maxServed)
 	}
 	s.served, s.packages[p.name] = served, grown
 	return nil

@@ -32,7 +32,7 @@ const (
 	OutcomeTimedOut Outcome = "TimedOut"
 	// OutcomeCancelled means that a user cancelled the run.
 	OutcomeCancelled Outcome = "Cancelled"
-	// OutcomeInterrupted means that the pod ended before the run did.
+	// OutcomeInterrupted means that the pod stopped during the run.
 	OutcomeInterrupted Outcome = "Interrupted"
 	// OutcomeUnreachable means that the endpoint could not be reached, or that the connection was lost.
 	OutcomeUnreachable Outcome = "Unreachable"

@@ -280,7 +280,7 @@ func TestPhaseAndReadyAfterARun(t *testing.T) {
 		},
 		"interrupted": {
 			resource(), newRun(), Report{}, newRecord(gate.OutcomeInterrupted, nextRetry), PhaseFailed, false, false,
-			"the pod ended before the run did; attempt 1 of 6, the next one at 2026-11-22T09:00:10Z",
+			"the run was interrupted: its pod stopped; attempt 1 of 6, the next one at 2026-11-22T09:00:10Z",
 		},
 		"no result": {
 			resource(), newRun(), Report{}, newRecord(gate.OutcomeFailed, nextRetry), PhaseFailed, false, false,
@@ -424,7 +424,7 @@ func TestHistory(t *testing.T) {
 	if got, want := ids(), "r6 Succeeded, r5 Succeeded, r4 Interrupted, r3 Succeeded, r2 Succeeded"; got != want {
 		t.Errorf("history is %s, want %s", got, want)
 	}
-	if message := historyOf(status)[2].Message; message != "the pod ended before the run did" {
+	if message := historyOf(status)[2].Message; message != "the run was interrupted: its pod stopped" {
 		t.Errorf("message of the interrupted run is %q", message)
 	}
 	start(6)

@@ -28,7 +28,7 @@ func invalid(format string, args ...any) error {
 }
 
 func privateKeyFound(name string) error {
-	return invalid("%q holds a private key. It belongs with whoever signs, never here: remove it, and replace the key pair if "+
+	return invalid("%q holds a private key, which belongs only to the signer: remove it, and replace the key pair if "+
 		"others can read this", name)
 }
 

@@ -118,10 +118,10 @@ func (e *Evidence) addUnarmoured(name string, value []byte) error {
 		e.signatures = append(e.signatures, signature{name, value})
 		return nil
 	case len(e.keys) == 0:
-		return invalid("%q is nothing that is known, and without a public key in PEM it cannot be told whether it is a signature: "+
+		return invalid("%q has an unknown format, and without a public key in PEM it cannot be told whether it is a signature: "+
 			"want %s", name, wanted)
 	}
-	return invalid("%q is nothing that is known, nor as long as a signature that a public key here makes: want %s", name, wanted)
+	return invalid("%q has an unknown format, and not the length of a signature by one of the public keys: want %s", name, wanted)
 }
 
 func (e *Evidence) couldHaveMade(value []byte) bool {

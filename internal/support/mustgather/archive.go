@@ -1,4 +1,4 @@
-// Package mustgather writes an archive with what a cluster has of collections, for those who help: objects, events, logs and the report
+// Package mustgather writes a redacted support archive with what a cluster has of collections: objects, events, logs and the report
 // of package doctor. It has no secret: Secrets are there without content, and values that are or may be secret are replaced. It is pure.
 package mustgather
 
