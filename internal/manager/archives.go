@@ -23,6 +23,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 	"github.com/collection-operator/collection-operator/internal/run/environment"
@@ -30,6 +31,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/source/replica"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 	"github.com/collection-operator/collection-operator/internal/source/upload"
+)
+
+const (
+	// authorityValidity is that of the authority of the serving certificate, and certificateValidity that of the certificate. Each is replaced
+	// after two thirds of it.
+	authorityValidity   = 2 * 365 * 24 * time.Hour
+	certificateValidity = 90 * 24 * time.Hour
+	// replicationTimeout is how long an import waits until another manager that is live has a copy of the archive.
+	replicationTimeout = 5 * time.Minute
 )
 
 func newArchiveSource(mgr manager.Manager, s options, collections *imports.CollectionCache, peers *replica.Peers, trusted *trustedauthorities.TrustedAuthorities) (*intake.Source, error) {
@@ -103,9 +113,12 @@ func newKeeper(mgr manager.Manager, s options) (*keeper.Keeper, *trustedauthorit
 	}
 	k := &keeper.Keeper{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace,
-		ServerName: parsed.Hostname(), Settings: s.artifacts.certificates, Elected: mgr.Elected(),
+		ServerName: parsed.Hostname(), Elected: mgr.Elected(),
+		Settings: servingcert.Settings{
+			Names:             servingcert.NamesOf(parsed.Hostname(), s.artifacts.names),
+			AuthorityValidity: authorityValidity, CertificateValidity: certificateValidity, Overlap: intervals.AuthorityOverlap,
+		},
 	}
-	k.Settings.Names = servingcert.NamesOf(k.ServerName, s.artifacts.names)
 	authorities := trustedauthorities.NewAuthorities(k.Bundle, k.Settings.Overlap/4)
 	k.Changed = authorities.Changed
 	if err := mgr.AddReadyzCheck("serving-certificate", k.Ready); err != nil {
@@ -152,12 +165,12 @@ func addArtifactServer(mgr manager.Manager, name string, listener net.Listener, 
 // newPeers returns nil if the manager runs alone. Managers reach each other at the port of the archive server, with TLS if it has
 // certificates.
 func newPeers(mgr manager.Manager, s options, certificates *keeper.Keeper) *replica.Peers {
-	if s.replicas.pod == "" {
+	if s.pod == "" {
 		return nil
 	}
 	peers := &replica.Peers{
-		Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace, Pod: s.replicas.pod,
-		Scheme: "http", Port: s.render.ArtifactServer.Port, Timeout: s.replicas.timeout,
+		Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace, Pod: s.pod,
+		Scheme: "http", Port: s.render.ArtifactServer.Port, Timeout: replicationTimeout,
 	}
 	var trust *tls.Config
 	if certificates != nil {

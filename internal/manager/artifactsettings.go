@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -16,7 +15,6 @@ import (
 type artifactSettings struct {
 	url, address, httpAddress string
 	names                     []string
-	certificates              servingcert.Settings
 	// execUploads allows uploads into the manager's pod, and administratorsOnly other uploads by administrators alone.
 	execUploads, administratorsOnly bool
 	// uploadedBytes and uploadedBytesPerNamespace limit the other uploads.
@@ -28,9 +26,6 @@ func (s *artifactSettings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.url, "artifact-url", "", "URL at which the runtime pods reach artifact-bind-address (required); for an https URL the manager makes the certificate and its authority")
 	flags.StringVar(&s.httpAddress, "artifact-http-bind-address", "", "address at which archives are also served without TLS if artifact-url is an https URL, for operators that an earlier version installed, which use port 80 of the same host; if empty, they are not")
 	flags.StringArrayVar(&s.names, "serving-name", nil, "further DNS `name` or IP address of the serving certificate, in addition to the host of artifact-url; may be repeated")
-	flags.DurationVar(&s.certificates.AuthorityValidity, "serving-ca-validity", 2*365*24*time.Hour, "validity of the authority of the serving certificate; it is replaced after two thirds of it")
-	flags.DurationVar(&s.certificates.CertificateValidity, "serving-certificate-validity", 90*24*time.Hour, "validity of the serving certificate; it is replaced after two thirds of it")
-	flags.DurationVar(&s.certificates.Overlap, "serving-ca-overlap", time.Hour, "time between the distribution of a new authority to the runtime pods and its first certificate")
 	flags.Int64Var(&s.uploadedBytesPerNamespace, "max-uploaded-bytes-per-namespace", 512<<20, "maximum size in bytes of the archives of one namespace that were uploaded and are not imported; 0 means no limit")
 	flags.Int64Var(&s.uploadedBytes, "max-uploaded-bytes", 1<<30, "maximum size in bytes of the archives of all namespaces that were uploaded and are not imported; 0 means no limit")
 	flags.BoolVar(&s.administratorsOnly, "administrators-only-uploads", false, "accept uploads only from users who may also use administration.zoscb.ibm.com in the namespace, as policy collection-operator-administrators-only requires for changes of OperatorCollections")
@@ -63,9 +58,6 @@ func (s *artifactSettings) apply(r *render.Settings) error {
 		if err := servingcert.CheckName(name); err != nil {
 			errs = append(errs, fmt.Errorf("--serving-name: %w", err))
 		}
-	}
-	if err := s.certificates.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--serving-ca-validity, --serving-certificate-validity, --serving-ca-overlap: %w", err))
 	}
 	return errors.Join(errs...)
 }

@@ -58,12 +58,6 @@ func (s *budgetSettings) addFlags(flags *pflag.FlagSet) {
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
 	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD; those that nothing uses end after version-retention and twice version-deprecation-period")
 	flags.IntVar(&s.connections.Total, "max-archive-connections", store.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")
-	for _, name := range []string{"max-collections", "max-collections-per-namespace", "max-stored-bytes-per-namespace"} {
-		flags.String(name, "", "has no effect")
-		if err := flags.MarkDeprecated(name, "it has no effect: limit the OperatorCollections of a namespace with a ResourceQuota"); err != nil {
-			panic(err)
-		}
-	}
 	flags.IntVar(&s.connections.PerClient, "max-archive-connections-per-client", store.DefaultConnectionsPerClient, "maximum number of open connections to artifact-bind-address from one IP address; others are closed")
 }
 

@@ -15,7 +15,7 @@ func TestBudgetSettings(t *testing.T) {
 	}{
 		"default":                   {},
 		"greater":                   {flags: []string{"--max-kinds=9000", "--max-kinds-per-namespace=9000", "--max-stored-bytes=1Ti"}},
-		"without effect":            {flags: []string{"--max-collections=10", "--max-stored-bytes-per-namespace=1Gi"}},
+		"without effect":            {flags: []string{"--max-collections=10", "--max-stored-bytes-per-namespace=1Gi", "--leader-elect-retry-period=0s", "--serving-ca-overlap=1m"}},
 		"no room":                   {flags: []string{"--max-workers-per-namespace=0"}, problem: "--max-workers-per-namespace must be at least 1"},
 		"more for one than for all": {flags: []string{"--max-downloads-per-namespace=33"}, problem: "--max-downloads at least that"},
 		"more for one client":       {flags: []string{"--max-archive-connections=10"}, problem: "--max-archive-connections-per-client"},

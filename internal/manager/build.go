@@ -47,6 +47,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/credential"
 	"github.com/collection-operator/collection-operator/internal/install/grants"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/servingcert/keeper"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/environment"
@@ -148,9 +149,9 @@ func newManager(s options, metrics metricsserver.Options) (manager.Manager, erro
 		LeaderElectionID:              "collection-operator.zoscb.ibm.com",
 		LeaderElectionNamespace:       s.render.ArtifactServer.Namespace,
 		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 &s.lease.duration,
-		RenewDeadline:                 &s.lease.renewDeadline,
-		RetryPeriod:                   &s.lease.retryPeriod,
+		LeaseDuration:                 &intervals.Lease,
+		RenewDeadline:                 &intervals.LeaseRenewDeadline,
+		RetryPeriod:                   &intervals.LeaseRetry,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the manager: %w", err)

@@ -51,11 +51,11 @@ func TestTheConfigMapWins(t *testing.T) {
 
 func TestAllProblemsOfTheConfigMapAreReported(t *testing.T) {
 	_, err := invoke(t, nil, usual...).with(map[string]string{
-		"fetch-timeuot": "1s", "replication-timeout": "soon", "forbidden-networks": "10.0.0.0/8,everything", "leader-elect": "false",
+		"fetch-timeuot": "1s", "endpoint-probe-interval": "soon", "forbidden-networks": "10.0.0.0/8,everything", "leader-elect": "false",
 		"max-kinds-per-namespace": "9000", "catalog-address": "x:1", "runtime-defaults": "{image: x}",
 	})
 	for _, want := range []string{
-		"key fetch-timeuot: there is no such setting", `key replication-timeout: invalid argument "soon"`, `key forbidden-networks: invalid argument "everything"`,
+		"key fetch-timeuot: there is no such setting", `key endpoint-probe-interval: invalid argument "soon"`, `key forbidden-networks: invalid argument "everything"`,
 		"key leader-elect: it cannot be changed while the manager runs", "--max-kinds-per-namespace must be at least 1, and --max-kinds at least that",
 		"--catalog-bind-address and --catalog-address must be set together", "--runtime-defaults: image is set by --runtime-image",
 	} {

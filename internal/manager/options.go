@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
 
@@ -37,7 +36,6 @@ type options struct {
 	metrics        metricsSettings
 	pprofAddress   string
 	leaderElect    bool
-	lease          leaseSettings
 	probeInterval  time.Duration
 	fetchTimeout   time.Duration
 	fetchMaxBytes  int64
@@ -50,9 +48,10 @@ type options struct {
 	archives       archiveSettings
 	budgets        budgetSettings
 	versions       versionSettings
-	replicas       replicaSettings
-	runtime        runtimeDefaults
-	log            zap.Options
+	// pod is the name of the manager's pod, or empty if this manager ignores others.
+	pod     string
+	runtime runtimeDefaults
+	log     zap.Options
 }
 
 func (s *options) newFlags() *pflag.FlagSet {
@@ -74,12 +73,12 @@ func (s *options) addFlags(flags *pflag.FlagSet) {
 	s.metrics.addFlags(flags)
 	flags.StringVar(&s.pprofAddress, "pprof-bind-address", "", "loopback address of /debug/pprof, such as 127.0.0.1:6060, for profiles of CPU and memory; if empty, there is none")
 	flags.BoolVar(&s.leaderElect, "leader-elect", true, "elect a leader, so that only one manager reconciles at a time")
-	s.lease.addFlags(flags)
 	s.namespaces.addFlags(flags)
 	s.archives.addFlags(flags)
 	s.budgets.addFlags(flags)
 	s.versions.addFlags(flags)
-	s.replicas.addFlags(flags)
+	flags.StringVar(&s.pod, "pod-name", os.Getenv("POD_NAME"), "name of the manager's pod; if empty, this manager ignores others; default: environment variable POD_NAME")
+	addDeprecated(flags)
 	flags.Var(intervals.Flag{}, "intervals", "for tests: how long the manager waits, as in missing=2s,poll=500ms")
 	if err := flags.MarkHidden("intervals"); err != nil {
 		panic(err)
@@ -123,8 +122,8 @@ func (s *options) validate() error {
 	if (s.catalog.bindAddress == "") != (s.catalog.address == "") {
 		errs = append(errs, errors.New("--catalog-bind-address and --catalog-address must be set together"))
 	}
-	errs = append(errs, s.lease.validate(), s.namespaces.validate(), s.reserved.validate(), s.archives.validate(), s.budgets.validate(),
-		s.replicas.validate(), s.versions.validate(), checkProfiling(s.pprofAddress))
+	errs = append(errs, s.namespaces.validate(), s.reserved.validate(), s.archives.validate(), s.budgets.validate(), s.versions.validate(),
+		checkProfiling(s.pprofAddress))
 	if s.probeInterval <= 0 {
 		errs = append(errs, errors.New("--endpoint-probe-interval must be positive"))
 	}
@@ -144,26 +143,6 @@ func checkProfiling(address string) error {
 		}
 	}
 	return fmt.Errorf("--pprof-bind-address must be a port of a loopback address, such as 127.0.0.1:6060, and is %q", address)
-}
-
-// leaseSettings configure leader election.
-type leaseSettings struct {
-	duration, renewDeadline, retryPeriod time.Duration
-}
-
-func (s *leaseSettings) addFlags(flags *pflag.FlagSet) {
-	flags.DurationVar(&s.duration, "leader-elect-lease-duration", 137*time.Second, "time after which another manager takes over if the leader has not renewed its lease")
-	flags.DurationVar(&s.renewDeadline, "leader-elect-renew-deadline", 107*time.Second, "time after which the leader ends if it cannot renew its lease, such as while the API server is not available; must be less than leader-elect-lease-duration")
-	flags.DurationVar(&s.retryPeriod, "leader-elect-retry-period", 5*time.Second, "interval between attempts to acquire or renew the lease; after the leader has ended, another manager takes over within twice that time")
-}
-
-// validate returns an error if client-go would refuse the settings.
-func (s *leaseSettings) validate() error {
-	if s.retryPeriod <= 0 || float64(s.renewDeadline) <= leaderelection.JitterFactor*float64(s.retryPeriod) || s.duration <= s.renewDeadline {
-		return fmt.Errorf("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline, and that greater than %g times --leader-elect-retry-period",
-			leaderelection.JitterFactor)
-	}
-	return nil
 }
 
 // catalogSettings configure the catalog for the Operator Lifecycle Manager.
@@ -216,24 +195,6 @@ func (s *versionSettings) validate() error {
 	s.ages.Settles = intervals.StorageSettles
 	if s.ages.Retention < time.Second || s.ages.Deprecation < time.Second {
 		return errors.New("--version-retention and --version-deprecation-period must be at least 1s")
-	}
-	return nil
-}
-
-// replicaSettings configure how managers work together.
-type replicaSettings struct {
-	pod     string
-	timeout time.Duration
-}
-
-func (s *replicaSettings) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.pod, "pod-name", os.Getenv("POD_NAME"), "name of the manager's pod; if empty, this manager ignores others; default: environment variable POD_NAME")
-	flags.DurationVar(&s.timeout, "replication-timeout", 5*time.Minute, "how long an import waits until another manager that is live has a copy of the archive")
-}
-
-func (s *replicaSettings) validate() error {
-	if s.timeout <= 0 {
-		return errors.New("--replication-timeout must be positive")
 	}
 	return nil
 }

@@ -32,7 +32,6 @@ var pages = map[string]string{
 	"metrics-":                    "[metrics](operations.md#read-metrics)",
 	"namespaces":                  "[permissions](permissions.md#limit-the-manager-to-some-namespaces)",
 	"pip-index-url":               "[dependencies](dependencies.md)",
-	"replication-timeout":         "[two managers](install.md#two-managers)",
 	"require-scoped-grants":       "[grants](permissions.md#grants-for-all-collections)",
 	"reserved-domains":            "[sharing](sharing.md#reserve-domains)",
 	"runtime-defaults":            "[your site](site.md#for-all-collections)",

@@ -40,8 +40,9 @@ func startPair(ctx context.Context, flags ...string) *managerPair {
 		m := newManager(ctx, theManager.binary)
 		m.artifactAddress = net.JoinHostPort(host, port)
 		m.flags = []string{
-			"--allow-local-addresses", "--leader-elect=true", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
-			"--leader-elect-retry-period=500ms", "--pod-name=" + pair.pod(i).Name, "--artifact-url=http://127.0.0.1:" + port,
+			"--allow-local-addresses", "--leader-elect=true",
+			"--intervals=" + shortIntervals + ",lease=4s,lease-renew-deadline=3s,lease-retry=500ms",
+			"--pod-name=" + pair.pod(i).Name, "--artifact-url=http://127.0.0.1:" + port,
 		}
 		for _, flag := range flags {
 			m.flags = append(m.flags, strings.NewReplacer("HOST", host, "PORT", port).Replace(flag))

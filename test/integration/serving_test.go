@@ -72,7 +72,7 @@ func certificates(bundle string) int { return strings.Count(bundle, "BEGIN CERTI
 
 var _ = Describe("Archives over TLS", func() {
 	It("are trusted by operators while the authority is replaced, without a rollout, also of one that is suspended", func(ctx context.Context) {
-		serveTLS(ctx, "--serving-ca-overlap=12s") // The certificate of the restored authority has to be seen within this time.
+		serveTLS(ctx, "--intervals="+shortIntervals+",authority-overlap=12s") // The certificate of the restored authority has to be seen within this time.
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		config, operator := runtimeConfigMap(namespace, s), deployment(namespace, s.operator())
@@ -131,7 +131,7 @@ var _ = Describe("Archives over TLS", func() {
 	})
 
 	It("are served with the leader's certificate by a manager that is not the leader, which takes no uploads", func(ctx context.Context) {
-		serveTLS(ctx, "--serving-ca-overlap=2s")
+		serveTLS(ctx, "--intervals="+shortIntervals+",authority-overlap=2s")
 		now := metav1.NowMicro()
 		lease := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: ManagerNamespace, Name: "collection-operator.zoscb.ibm.com"},
@@ -174,7 +174,7 @@ var _ = Describe("Archives over TLS", func() {
 	})
 
 	It("work again when the Secret with the authority is not valid or is lost", func(ctx context.Context) {
-		serveTLS(ctx, "--serving-ca-overlap=2s")
+		serveTLS(ctx, "--intervals="+shortIntervals+",authority-overlap=2s")
 		namespace, s := newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		config := runtimeConfigMap(namespace, s)
@@ -207,7 +207,7 @@ var _ = Describe("Archives over TLS", func() {
 	})
 
 	It("are trusted in all namespaces that the manager may write to, although another one is excluded", func(ctx context.Context) {
-		serveTLS(ctx, "--serving-ca-overlap=2s")
+		serveTLS(ctx, "--intervals="+shortIntervals+",authority-overlap=2s")
 		excluded, namespace, s := newNamespace(ctx), newNamespace(ctx), newSample()
 		oc := installSample(ctx, namespace, s)
 		allowMapping(ctx, excluded, namespace)

@@ -37,13 +37,23 @@ var (
 	GrantSettles = 5 * time.Second
 	// FailedCheck is the longest delay before a failed check of a source is repeated, whatever spec.interval says.
 	FailedCheck = 5 * time.Minute
+	// AuthorityOverlap is the time between the distribution of a new authority to the runtime pods and its first certificate.
+	AuthorityOverlap = time.Hour
+	// Lease is the time after which another manager takes over if the leader has not renewed its lease. It is what OpenShift
+	// recommends, as is LeaseRenewDeadline: the leader survives an API server that is not available for a minute and a half.
+	Lease = 137 * time.Second
+	// LeaseRenewDeadline is the time after which the leader ends if it cannot renew its lease.
+	LeaseRenewDeadline = 107 * time.Second
+	// LeaseRetry is how often a manager tries to acquire or renew the lease. After the leader has ended, another manager takes over within twice
+	// that time.
+	LeaseRetry = 5 * time.Second
 )
 
 // byName is what [Flag] sets.
 var byName = map[string]*time.Duration{
 	"poll": &Poll, "missing": &Missing, "conflict": &Conflict, "run-grace": &RunGrace, "storage-settles": &StorageSettles,
-	"olm": &OLM, "migration": &Migration, "resources": &Resources, "grant": &Grant, "grant-settles": &GrantSettles,
-	"failed-check": &FailedCheck,
+	"olm": &OLM, "migration": &Migration, "resources": &Resources, "grant": &Grant, "grant-settles": &GrantSettles, "failed-check": &FailedCheck,
+	"authority-overlap": &AuthorityOverlap, "lease": &Lease, "lease-renew-deadline": &LeaseRenewDeadline, "lease-retry": &LeaseRetry,
 }
 
 // Flag sets intervals from a list such as "missing=2s,poll=500ms". It must be set before the manager starts.

@@ -14,7 +14,7 @@ func TestFlag(t *testing.T) {
 	}
 	for list, want := range map[string]string{
 		"":            `no interval ""`,
-		"mising=2s":   `no interval "mising": there are conflict, failed-check`,
+		"mising=2s":   `no interval "mising": there are authority-overlap, conflict`,
 		"missing":     `interval missing: "" is not a positive duration`,
 		"missing=2":   "not a positive duration",
 		"missing=-2s": "not a positive duration",

@@ -29,18 +29,6 @@ type Settings struct {
 	Overlap time.Duration
 }
 
-// Validate returns an error if a CA could not be replaced in time.
-func (s Settings) Validate() error {
-	switch {
-	case s.Overlap <= 0, s.CertificateValidity <= 0:
-		return errors.New("the overlap of CAs and the validity of certificates must be positive")
-	case s.AuthorityValidity < 3*(s.Overlap+s.CertificateValidity):
-		return fmt.Errorf("the validity of CAs, %s, must be at least three times the overlap of CAs and the validity of certificates together, %s",
-			s.AuthorityValidity, 3*(s.Overlap+s.CertificateValidity))
-	}
-	return nil
-}
-
 // NamesOf returns the names of a server that clients reach by the host name or IP address of a URL, and additional names,
 // sorted. The name of a Service, <service>.<namespace>.svc, has the form with the usual cluster domain too.
 func NamesOf(host string, additional []string) []string {
