@@ -28,11 +28,7 @@ import (
 const doctorTimeout = 5 * time.Minute
 
 func doctorCommand() *cobra.Command {
-	var (
-		connection       *kube.Connection
-		managerNamespace string
-		output           string
-	)
+	var managerNamespace, output string
 	command := &cobra.Command{
 		Use:   "doctor [NAME | KIND/NAME]",
 		Short: "Diagnose a collection or a custom resource that does not work",
@@ -50,31 +46,22 @@ read, there is no such object, or nothing was found and a request failed.`,
   # The whole cluster
   kubectl collection doctor --all-namespaces`,
 		Args: kit.Wants("at most 1 argument", cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := kit.OneOf("output", output, "text", "json"); err != nil {
-				return err
-			}
-			c, err := connection.Connect()
-			if err != nil {
-				return err
-			}
-			read, err := readSnapshot(cmd.Context(), c, managerNamespace)
-			if err != nil {
-				return err
-			}
-			if len(args) > 0 {
-				if err := doctor.Select(read, c.Namespace, args[0]); err != nil {
-					return err
-				}
-			}
-			return printDoctor(cmd.OutOrStdout(), cmd.ErrOrStderr(), doctor.Diagnose(read), output)
-		},
 	}
-	connection = kube.NewConnection(command)
+	connection := kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		read, err := readSnapshot(cmd.Context(), c, managerNamespace)
+		if err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			if err := doctor.Select(read, c.Namespace, args[0]); err != nil {
+				return err
+			}
+		}
+		return printDoctor(cmd.OutOrStdout(), cmd.ErrOrStderr(), doctor.Diagnose(read), output)
+	})
 	connection.AddAllNamespaces(command)
 	addManagerNamespace(command, &managerNamespace)
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
-	kit.CompleteWords(command, "output", "text", "json")
+	kit.AddOutput(command, &output, "text, or json: one object", "text", "json")
 	return command
 }
 
@@ -121,11 +108,7 @@ const gatherExtension = ".tar.gz"
 const gatherTimeout = 10 * time.Minute
 
 func mustGatherCommand() *cobra.Command {
-	var (
-		connection       *kube.Connection
-		managerNamespace string
-		output           string
-	)
+	var managerNamespace, output string
 	command := &cobra.Command{
 		Use:   "must-gather",
 		Short: "Collect a redacted support archive",
@@ -142,15 +125,9 @@ Exit codes are 0 if the archive was written, and 2 if not.`,
   kubectl collection must-gather --all-namespaces --output problem.tar.gz`,
 		Args: cobra.NoArgs,
 	}
-	connection = kube.NewConnection(command)
-	connection.AddAllNamespaces(command)
 	addManagerNamespace(command, &managerNamespace)
 	command.Flags().StringVarP(&output, "output", "o", "", "file to write, which must not exist; by default collection-must-gather-<time>"+gatherExtension)
-	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := connection.Connect()
-		if err != nil {
-			return err
-		}
+	connection := kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, _ []string) error {
 		ctx, cancel := context.WithTimeout(cmd.Context(), gatherTimeout)
 		defer cancel()
 		read, err := readSnapshot(ctx, c, managerNamespace)
@@ -171,7 +148,8 @@ Exit codes are 0 if the archive was written, and 2 if not.`,
 		fmt.Fprintln(cmd.ErrOrStderr(), "Secrets were left out and what looks like one was replaced. Look at the archive before you send it.")
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %d left out\n", file, findings.Plural(result.Files, "file"), result.LeftOut)
 		return err
-	}
+	})
+	connection.AddAllNamespaces(command)
 	return command
 }
 

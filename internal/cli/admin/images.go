@@ -54,12 +54,8 @@ Exit codes are 0 if all images have digests, 1 if an image has a tag only, and 2
 	}
 	connection = kube.NewConnection(command)
 	command.Flags().StringArrayVarP(&files, "filename", "f", nil, "file with manifests, or - for standard input; can be given several times")
-	command.Flags().StringVarP(&output, "output", "o", "name", "name: one reference per line; oc-mirror: an ImageSetConfiguration")
-	kit.CompleteWords(command, "output", "name", "oc-mirror")
+	kit.AddOutput(command, &output, "name: one reference per line; oc-mirror: an ImageSetConfiguration", "name", "oc-mirror")
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := kit.OneOf("output", output, "name", "oc-mirror"); err != nil {
-			return err
-		}
 		list := &images.List{}
 		if err := readImages(cmd, list, connection, files); err != nil {
 			return err

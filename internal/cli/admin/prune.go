@@ -43,13 +43,8 @@ Exit codes are 0 if the command did its work, and 2 if it failed.`,
   kubectl collection prune --yes`,
 		Args: cobra.NoArgs,
 	}
-	connection := kube.NewConnection(command)
 	command.Flags().BoolVarP(&yes, "yes", "y", false, "remove the CRDs that have no custom resources")
-	command.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := connection.Connect()
-		if err != nil {
-			return err
-		}
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, _ []string) error {
 		found, err := findUnclaimed(cmd.Context(), c)
 		if err != nil {
 			return err
@@ -59,7 +54,7 @@ Exit codes are 0 if the command did its work, and 2 if it failed.`,
 			return nil
 		}
 		return prune(cmd.Context(), c, cmd.OutOrStdout(), found)
-	}
+	})
 	return command
 }
 

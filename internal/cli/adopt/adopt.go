@@ -56,8 +56,7 @@ Exit codes are 0 if it is done, 1 if problems were found or you did not confirm,
 			return nil
 		},
 	}
-	command.RunE = func(cmd *cobra.Command, _ []string) error { return o.run(cmd) }
-	o.connection = kube.NewConnection(command)
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, _ []string) error { return o.run(cmd, c) })
 	flags := command.Flags()
 	flags.StringVar(&o.backup, "backup", "", "folder for what is changed and removed")
 	flags.StringVar(&o.archives, "archives", "", "folder with the archives (.tar.gz) of collections that were uploaded, or that have resources")
@@ -72,11 +71,7 @@ Exit codes are 0 if it is done, 1 if problems were found or you did not confirm,
 	return command
 }
 
-func (o *adoptOptions) run(cmd *cobra.Command) error {
-	c, err := o.connection.Connect()
-	if err != nil {
-		return err
-	}
+func (o *adoptOptions) run(cmd *cobra.Command, c *kube.Cluster) error {
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
 	a := &adoption{adoptOptions: o, cluster: c, folder: folder{o.backup, c}, in: cmd.InOrStdin(), out: cmd.OutOrStdout()}

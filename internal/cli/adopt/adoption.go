@@ -25,7 +25,6 @@ import (
 
 // adoptOptions are the flags of adopt.
 type adoptOptions struct {
-	connection           *kube.Connection
 	backup, archives     string
 	finalizers           []string
 	dryRun, back, finish bool

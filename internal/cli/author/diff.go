@@ -45,9 +45,6 @@ Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for di
 	connection := kube.NewConnection(command)
 	connection.AddAllNamespaces(command)
 	command.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := kit.OneOf("output", output, "text", "json"); err != nil {
-			return err
-		}
 		if !live && (cmd.Flags().Changed("namespace") || connection.AllNamespaces) {
 			return errors.New("--namespace and --all-namespaces need --live")
 		}
@@ -63,8 +60,7 @@ Exit codes are those of ` + "`kubectl diff`" + `: 0 for no differences, 1 for di
 		return report.print(cmd.OutOrStdout(), output)
 	}
 	command.Flags().BoolVar(&live, "live", false, "check the custom resources in a cluster too")
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
-	kit.CompleteWords(command, "output", "text", "json")
+	kit.AddOutput(command, &output, "text, or json: one object", "text", "json")
 	return command
 }
 

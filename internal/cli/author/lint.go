@@ -73,24 +73,19 @@ diff, before what is left to do. --fix --dry-run prints it and changes nothing.`
 			return runLint(cmd, args[0], digest, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or sarif")
+	kit.AddOutput(cmd, &output, "text, json or sarif", "text", "json", "sarif")
 	cmd.Flags().StringVar(&digest, "digest", "", "the digest that the archive must have, sha256:<64 hexadecimal digits>")
 	fix.addFlags(cmd)
-	kit.CompleteWords(cmd, "output", "text", "json", "sarif")
 	return cmd
 }
 
 func runLint(cmd *cobra.Command, source, digest, output string) error {
-	write, ok := lintWriters[output]
-	if !ok {
-		return fmt.Errorf("unknown output %q: use text, json or sarif", output)
-	}
 	problems, settings, err := lintSource(cmd.Context(), source, digest)
 	if err != nil {
 		return err
 	}
 	shown, hidden := settings.Apply(problems)
-	if err := write(cmd.OutOrStdout(), DisplayPath(source), shown); err != nil {
+	if err := lintWriters[output](cmd.OutOrStdout(), DisplayPath(source), shown); err != nil {
 		return err
 	}
 	if output == "text" {

@@ -84,7 +84,7 @@ func TestLintExitCodes(t *testing.T) {
 		{[]string{"lint", filepath.Join(dir, "page.tar.gz")}, kit.ExitFindings, "page.tar.gz:1:1: error archive: the file is not a gzip file"},
 		{[]string{"lint", filepath.Join(dir, "absent")}, kit.ExitFailure, "absent: no such file or directory"},
 		{[]string{"lint"}, kit.ExitFailure, "takes 1 argument, not 0: kubectl collection lint PATH|URL"},
-		{[]string{"lint", clitest.FilesCollection, "-o", "xml"}, kit.ExitFailure, `unknown output "xml": use text, json or sarif`},
+		{[]string{"lint", clitest.FilesCollection, "-o", "xml"}, kit.ExitFailure, `--output "xml" is neither text nor json nor sarif`},
 	} {
 		code, stdout, stderr := tool(t, tt.args...)
 		if code != tt.code || !strings.Contains(stdout+stderr, tt.output) {

@@ -37,7 +37,7 @@ func pushCommand() *cobra.Command {
 archive that was uploaded before is replaced.
 
 You need the right to update the OperatorCollection, and a token: that of the kubeconfig, or one that --service-account or
---token-file gives. Without --server, the connection is forwarded by the API server, for which you need the right to create
+--token-file gives. Without --manager-url, the connection is forwarded by the API server, for which you need the right to create
 pods/portforward in the manager's namespace. The manager is verified with the authorities in its ConfigMap collection-operator-ca.
 
 Exit codes are 0 if the archive is imported, 1 if it was uploaded and cannot be imported, and 2 if it was not uploaded or the

@@ -27,7 +27,6 @@ import (
 
 // rollbackOptions are the flags of rollback.
 type rollbackOptions struct {
-	*kube.Connection
 	to      string
 	dryRun  bool
 	timeout time.Duration
@@ -55,15 +54,8 @@ being installed or there is no such version, and 2 if the command failed or the 
   # Only show the history, and the version that would be chosen
   kubectl collection rollback users -n demo --dry-run`,
 		Args: kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.Connect()
-			if err != nil {
-				return err
-			}
-			return o.run(cmd, c, args[0])
-		},
 	}
-	o.Connection = kube.NewConnection(command)
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error { return o.run(cmd, c, args[0]) })
 	flags := command.Flags()
 	flags.StringVar(&o.to, "to", "", "version of the history, or digest of its archive, instead of the version before the present one")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "change nothing")

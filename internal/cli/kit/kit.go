@@ -112,6 +112,13 @@ func CompleteWords(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// AddOutput adds the flag -o, whose value is one of the words, by default the first. It uses the command's PreRunE.
+func AddOutput(cmd *cobra.Command, into *string, usage string, words ...string) {
+	cmd.Flags().StringVarP(into, "output", "o", words[0], usage)
+	CompleteWords(cmd, "output", words...)
+	cmd.PreRunE = func(*cobra.Command, []string) error { return OneOf("output", *into, words...) }
+}
+
 // OneOf fails unless the value of a flag is one of the words.
 func OneOf(flag, value string, words ...string) error {
 	if slices.Contains(words, value) {

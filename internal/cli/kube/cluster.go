@@ -66,6 +66,19 @@ func NewConnectionAs(cmd *cobra.Command, user string) *Connection {
 	return c
 }
 
+// Command adds the flags of a connection to a command, and makes it call run with the clients for the cluster.
+func Command(command *cobra.Command, run func(cmd *cobra.Command, c *Cluster, args []string) error) *Connection {
+	connection := NewConnection(command)
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := connection.Connect()
+		if err != nil {
+			return err
+		}
+		return run(cmd, c, args)
+	}
+	return connection
+}
+
 // AddAllNamespaces adds the flag -A.
 func (c *Connection) AddAllNamespaces(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all namespaces")

@@ -27,7 +27,6 @@ import (
 
 // abandonOptions are the flags of abandon.
 type abandonOptions struct {
-	*kube.Connection
 	yes     bool
 	timeout time.Duration
 }
@@ -46,15 +45,8 @@ removes the finalizer. You need the permission to update the ZosEndpoint of the 
 Exit codes are 0 if the resource is gone, 1 if you did not confirm, and 2 if the command failed.`,
 		Example: `  kubectl collection abandon datafile/hello`,
 		Args:    kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := o.Connect()
-			if err != nil {
-				return err
-			}
-			return o.run(cmd, c, args[0])
-		},
 	}
-	o.Connection = kube.NewConnection(command)
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error { return o.run(cmd, c, args[0]) })
 	command.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
 	command.Flags().DurationVar(&o.timeout, "timeout", 0, "longest time to wait, such as 10m; 0 means no limit")
 	return command

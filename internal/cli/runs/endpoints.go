@@ -79,10 +79,7 @@ type endpointUse struct {
 }
 
 func endpointsCommand() *cobra.Command {
-	var (
-		connection *kube.Connection
-		output     string
-	)
+	var output string
 	command := &cobra.Command{
 		Use:   "endpoints [NAME]",
 		Short: "Show ZosEndpoints with their state, their runs, and whether runs may start",
@@ -94,36 +91,27 @@ credential was refused, how many runs wait and are in progress, and whether runs
   kubectl collection endpoints --all-namespaces --output json |
     jq '.endpoints[] | select(.credentialAccepted.status == "False") | {name, message: .credentialAccepted.message}'`,
 		Args: kit.Wants("at most 1 argument", cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := kit.OneOf("output", output, "text", "json"); err != nil {
-				return err
-			}
-			c, err := connection.Connect()
-			if err != nil {
-				return err
-			}
-			now := time.Now()
-			report, err := readEndpoints(cmd.Context(), c, args, now)
-			if err != nil {
-				return err
-			}
-			if output == "json" {
-				return kit.EncodeJSON(cmd.OutOrStdout(), report)
-			}
-			if len(report.Endpoints) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "no ZosEndpoint found: give its namespace with -n, or all with -A")
-				return nil
-			}
-			for _, problem := range report.Problems {
-				fmt.Fprintln(cmd.ErrOrStderr(), "runs are not counted:", printable.Escape(problem))
-			}
-			return report.print(cmd.OutOrStdout(), c.Namespace == metav1.NamespaceAll, now)
-		},
 	}
-	connection = kube.NewConnection(command)
+	connection := kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		now := time.Now()
+		report, err := readEndpoints(cmd.Context(), c, args, now)
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			return kit.EncodeJSON(cmd.OutOrStdout(), report)
+		}
+		if len(report.Endpoints) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "no ZosEndpoint found: give its namespace with -n, or all with -A")
+			return nil
+		}
+		for _, problem := range report.Problems {
+			fmt.Fprintln(cmd.ErrOrStderr(), "runs are not counted:", printable.Escape(problem))
+		}
+		return report.print(cmd.OutOrStdout(), c.Namespace == metav1.NamespaceAll, now)
+	})
 	connection.AddAllNamespaces(command)
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
-	kit.CompleteWords(command, "output", "text", "json")
+	kit.AddOutput(command, &output, "text, or json: one object", "text", "json")
 	return command
 }
 

@@ -29,9 +29,8 @@ const maxLogLine = 1 << 20
 
 func logsCommand() *cobra.Command {
 	var (
-		connection *kube.Connection
-		run        string
-		follow     bool
+		run    string
+		follow bool
 	)
 	command := &cobra.Command{
 		Use:   "logs KIND/NAME",
@@ -46,15 +45,10 @@ Exit codes are 0 if there was output, 1 if there was none, and 2 if the command 
   # Until the present run has ended
   kubectl collection logs datafile/hello --follow`,
 		Args: kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connection.Connect()
-			if err != nil {
-				return err
-			}
-			return printLogs(c, cmd, args[0], run, follow)
-		},
 	}
-	connection = kube.NewConnection(command)
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		return printLogs(c, cmd, args[0], run, follow)
+	})
 	command.Flags().StringVar(&run, "run", "", "ID of a run, as status.lastRun and status.history show it; by default the last one")
 	command.Flags().BoolVarP(&follow, "follow", "f", false, "print new output until the run has ended")
 	return command

@@ -218,10 +218,7 @@ func (r *requests) summary() error {
 }
 
 func cancelCommand() *cobra.Command {
-	var (
-		connection *kube.Connection
-		timeout    time.Duration
-	)
+	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "cancel KIND/NAME",
 		Short: "Cancel the running playbook of a custom resource",
@@ -231,15 +228,10 @@ undone, and a job that it submitted goes on. The resource is not tried again unt
 Exit codes are 0 if the run ended, 1 if no playbook is running, and 2 if the result is unknown.`,
 		Example: `  kubectl collection cancel datafile/hello`,
 		Args:    kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := connection.Connect()
-			if err != nil {
-				return err
-			}
-			return cancelRun(c, cmd, args[0], timeout)
-		},
 	}
-	connection = kube.NewConnection(command)
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		return cancelRun(c, cmd, args[0], timeout)
+	})
 	command.Flags().DurationVar(&timeout, "timeout", 0, "longest time to wait, such as 10m; 0 means no limit")
 	return command
 }

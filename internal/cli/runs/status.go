@@ -93,10 +93,7 @@ type driftReport struct {
 }
 
 func statusCommand() *cobra.Command {
-	var (
-		connection *kube.Connection
-		output     string
-	)
+	var output string
 	command := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show collections with their installations, resources and last runs",
@@ -112,31 +109,22 @@ custom resources with their state and last run. What you may not read is named a
   kubectl collection status --all-namespaces --output json |
     jq '.collections[].installations[].endpoints[].resources[] | select(.drift.drifted == "True")'`,
 		Args: kit.Wants("at most 1 argument", cobra.MaximumNArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := kit.OneOf("output", output, "text", "json"); err != nil {
-				return err
-			}
-			c, err := connection.Connect()
-			if err != nil {
-				return err
-			}
-			report, err := readStatus(cmd.Context(), c, args)
-			if err != nil {
-				return err
-			}
-			if output == "json" {
-				return kit.EncodeJSON(cmd.OutOrStdout(), report)
-			}
-			if len(report.Collections) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "no OperatorCollection found: give its namespace with -n, or all with -A")
-			}
-			return report.print(cmd.OutOrStdout(), time.Now())
-		},
 	}
-	connection = kube.NewConnection(command)
+	connection := kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		report, err := readStatus(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		if output == "json" {
+			return kit.EncodeJSON(cmd.OutOrStdout(), report)
+		}
+		if len(report.Collections) == 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), "no OperatorCollection found: give its namespace with -n, or all with -A")
+		}
+		return report.print(cmd.OutOrStdout(), time.Now())
+	})
 	connection.AddAllNamespaces(command)
-	command.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object")
-	kit.CompleteWords(command, "output", "text", "json")
+	kit.AddOutput(command, &output, "text, or json: one object", "text", "json")
 	return command
 }
 
