@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/author/localrun"
@@ -194,10 +193,8 @@ func (d *developing) replace(ctx context.Context, build localrun.Source, archive
 		return false, err
 	}
 	p := &devProgress{upgradeProgress: upgradeProgress{Progress: kube.Progress{Out: d.out}, digest: build.Digest, generation: generation, uploaded: true}}
-	if err := d.cluster.Follow(ctx, oc, p.observe); err != nil {
-		return false, err
-	}
-	return !p.conflict, p.result
+	err = d.cluster.FollowCollection(ctx, oc, p.observe)
+	return err == nil && !p.conflict, err
 }
 
 // devProgress is an installation that ends too when the kinds do not fit.
@@ -206,18 +203,17 @@ type devProgress struct {
 	conflict bool
 }
 
-func (p *devProgress) observe(object *unstructured.Unstructured) bool {
-	var oc v2beta2.OperatorCollection
-	if object != nil && runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &oc) == nil {
+func (p *devProgress) observe(oc *v2beta2.OperatorCollection) (bool, error) {
+	if oc != nil {
 		imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
 		p.conflict = imported != nil && imported.Status == metav1.ConditionFalse && imported.Reason == v2beta2.ReasonSchemaConflict &&
 			oc.Status.ObservedUpload == p.digest.String() && oc.Status.ObservedGeneration >= p.generation
 		if p.conflict {
 			p.Print(imported.Reason + ": " + imported.Message)
-			return true
+			return true, nil
 		}
 	}
-	return p.upgradeProgress.observe(object)
+	return p.upgradeProgress.observe(oc)
 }
 
 const (
@@ -295,19 +291,18 @@ func (d *developing) remove(ctx context.Context) error {
 		return err
 	}
 	p := &kube.Progress{Out: d.out}
-	err = d.cluster.Follow(ctx, oc, func(object *unstructured.Unstructured) bool {
-		if object == nil {
+	err = d.cluster.FollowCollection(ctx, oc, func(oc *v2beta2.OperatorCollection) (bool, error) {
+		if oc == nil {
 			p.Print("Removed")
-			return true
+			return true, nil
 		}
-		var oc v2beta2.OperatorCollection
-		if object.GetDeletionTimestamp() == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &oc) != nil {
-			return false
+		if oc.DeletionTimestamp.IsZero() {
+			return false, nil
 		}
 		if ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady); ready != nil && ready.Status == metav1.ConditionFalse {
 			p.Print(ready.Reason + ": " + ready.Message)
 		}
-		return false
+		return false, nil
 	})
 	if err == nil && ctx.Err() != nil {
 		return errors.New("not removed yet")
@@ -366,7 +361,7 @@ func (d *developing) runAll(ctx context.Context, c *model.Collection, resources 
 // runOne applies a custom resource, asks for a run if it was there before, and follows the run to its end.
 func (d *developing) runOne(ctx context.Context, r kube.Resource, object *unstructured.Unstructured) (succeeded bool, err error) {
 	client := d.cluster.Client(r)
-	p := &kube.Progress{Out: d.out}
+	before := ""
 	live, err := client.Get(ctx, r.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -377,7 +372,7 @@ func (d *developing) runOne(ctx context.Context, r kube.Resource, object *unstru
 		if err != nil {
 			return false, fmt.Errorf("%s: status: %w", r, err)
 		}
-		p.Before = kube.LastRunID(status)
+		before = kube.LastRunID(status)
 		annotations := object.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
@@ -389,9 +384,6 @@ func (d *developing) runOne(ctx context.Context, r kube.Resource, object *unstru
 		return false, err
 	}
 	fmt.Fprintf(d.out, "%s/%s:\n", printable.Escape(r.Kind()), r.Name)
-	if err := errors.Join(d.cluster.Follow(ctx, r, p.Observe), p.Err); err != nil || p.Run == nil {
-		return false, err
-	}
-	kube.PrintRun(d.out, p.Run)
-	return p.Run.Outcome.Succeeded(), nil
+	run, err := d.cluster.RunToEnd(ctx, r, d.out, before)
+	return run != nil && run.Outcome.Succeeded(), err
 }

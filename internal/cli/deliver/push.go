@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
@@ -85,34 +83,27 @@ func (o *pushOptions) run(cmd *cobra.Command) error {
 // awaitImport waits until the archive is imported, or cannot be without a change. A status that does not consider the upload, or
 // the spec, says nothing about it.
 func awaitImport(ctx context.Context, c *kube.Cluster, w io.Writer, r kube.Resource, pushed digest.Digest) error {
-	var result error
 	last := "it is not imported yet"
-	err := c.Follow(ctx, r, func(object *unstructured.Unstructured) bool {
-		if object == nil {
-			result = fmt.Errorf("%s was deleted", r)
-			return true
-		}
-		var oc v2beta2.OperatorCollection
-		if result = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &oc); result != nil {
-			return true
+	err := c.FollowCollection(ctx, r, func(oc *v2beta2.OperatorCollection) (bool, error) {
+		if oc == nil {
+			return false, fmt.Errorf("%s was deleted", r)
 		}
 		imported := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionImported)
 		if imported == nil || oc.Status.ObservedUpload != pushed.String() || oc.Status.ObservedGeneration != oc.Generation {
-			return false
+			return false, nil
 		}
 		if imported.Status == metav1.ConditionTrue {
-			return oc.Status.Artifact != nil && oc.Status.Artifact.Digest == pushed.String()
+			return oc.Status.Artifact != nil && oc.Status.Artifact.Digest == pushed.String(), nil
 		}
 		last = printable.Escape(imported.Reason + ": " + imported.Message)
 		if meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionStalled) {
 			fmt.Fprintf(w, "%s: %s\n", r, last)
-			result = kit.ErrFindings
-			return true
+			return false, kit.ErrFindings
 		}
-		return false
+		return false, nil
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%s: timed out: the archive was uploaded, but %s", r, last)
 	}
-	return errors.Join(err, result)
+	return err
 }

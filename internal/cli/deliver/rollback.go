@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -88,10 +87,13 @@ func (o *rollbackOptions) run(cmd *cobra.Command, c *kube.Cluster, name string) 
 		return err
 	}
 	f := &upgradeProgress{Progress: kube.Progress{Out: out}, digest: digest.Digest(target.Digest), generation: generation}
-	if err := c.Follow(ctx, r, func(object *unstructured.Unstructured) bool { return f.isReverted(object) || f.observe(object) }); err != nil {
-		return err
-	}
-	return f.result
+	return c.FollowCollection(ctx, r, func(oc *v2beta2.OperatorCollection) (bool, error) {
+		if f.isReverted(oc) {
+			f.Print("spec.digest was changed again: if the OperatorCollection comes from Git, change spec.digest there")
+			return false, kit.ErrFindings
+		}
+		return f.observe(oc)
+	})
 }
 
 // printHistory prints the versions of an OperatorCollection, the newest first.
@@ -195,14 +197,6 @@ func pin(ctx context.Context, c *kube.Cluster, r kube.Resource, oc *v2beta2.Oper
 }
 
 // isReverted reports whether somebody has changed spec.digest again.
-func (p *upgradeProgress) isReverted(object *unstructured.Unstructured) bool {
-	if object == nil || object.GetGeneration() <= p.generation {
-		return false
-	}
-	if is, _, _ := unstructured.NestedString(object.Object, "spec", "digest"); is == p.digest.String() {
-		return false
-	}
-	p.Print("spec.digest was changed again: if the OperatorCollection comes from Git, change spec.digest there")
-	p.result = kit.ErrFindings
-	return true
+func (p *upgradeProgress) isReverted(oc *v2beta2.OperatorCollection) bool {
+	return oc != nil && oc.Generation > p.generation && oc.Spec.Digest != p.digest.String()
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
@@ -92,17 +91,15 @@ func TestPrintHistory(t *testing.T) {
 
 func TestReverted(t *testing.T) {
 	p := &upgradeProgress{Progress: kube.Progress{Out: &bytes.Buffer{}}, digest: "sha256:a", generation: 3}
-	object := func(generation int64, digest string) *unstructured.Unstructured {
-		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"digest": digest}}}
-		u.SetGeneration(generation)
-		return u
+	object := func(generation int64, digest string) *v2beta2.OperatorCollection {
+		return &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Generation: generation}, Spec: v2beta2.OperatorCollectionSpec{Digest: digest}}
 	}
-	for _, ours := range []*unstructured.Unstructured{nil, object(2, "sha256:b"), object(3, "sha256:a"), object(4, "sha256:a")} {
+	for _, ours := range []*v2beta2.OperatorCollection{nil, object(2, "sha256:b"), object(3, "sha256:a"), object(4, "sha256:a")} {
 		if p.isReverted(ours) {
 			t.Errorf("%v is taken for reverted", ours)
 		}
 	}
-	if !p.isReverted(object(4, "sha256:b")) || p.result == nil {
+	if !p.isReverted(object(4, "sha256:b")) {
 		t.Error("a reverted digest is not noticed")
 	}
 }

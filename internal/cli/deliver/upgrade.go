@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -101,10 +100,7 @@ func (o *upgradeOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	f := &upgradeProgress{Progress: kube.Progress{Out: u.out}, digest: u.archive.Digest, generation: generation, uploaded: u.uploads()}
-	if err := u.cluster.Follow(ctx, u.resource(), f.observe); err != nil {
-		return err
-	}
-	return f.result
+	return u.cluster.FollowCollection(ctx, u.resource(), f.observe)
 }
 
 // uploads says whether the archive is a file.
@@ -285,37 +281,29 @@ type upgradeProgress struct {
 	generation int64
 	// uploaded says that the archive was uploaded: a status that does not consider it says nothing.
 	uploaded bool
-	// result is nil if the version is installed.
-	result error
 }
 
-// observe reports whether there is nothing to wait for any more.
-func (p *upgradeProgress) observe(object *unstructured.Unstructured) bool {
-	if object == nil {
-		p.result = errors.New("the OperatorCollection was deleted")
-		return true
-	}
-	var oc v2beta2.OperatorCollection
-	if p.result = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &oc); p.result != nil {
-		return true
+// observe reports whether the version is installed. The error is why it cannot be.
+func (p *upgradeProgress) observe(oc *v2beta2.OperatorCollection) (installed bool, err error) {
+	if oc == nil {
+		return false, errors.New("the OperatorCollection was deleted")
 	}
 	ready := meta.FindStatusCondition(oc.Status.Conditions, v2beta2.ConditionReady)
 	if ready == nil || oc.Status.ObservedGeneration < p.generation {
-		return false
+		return false, nil
 	}
 	has := oc.Status.Artifact != nil && oc.Status.Artifact.Digest == p.digest.String()
 	if p.uploaded && !has && oc.Status.ObservedUpload != p.digest.String() {
-		return false
+		return false, nil
 	}
 	p.Print(ready.Reason + ": " + ready.Message)
 	switch {
 	case has && ready.Status == metav1.ConditionTrue:
-		return true
+		return true, nil
 	case ready.Reason == v2beta2.ReasonUpgradeBlocked || ready.Reason == v2beta2.ReasonUpgradeStopped,
 		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionUpgradeBlocked),
 		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionStalled):
-		p.result = kit.ErrFindings
-		return true
+		return false, kit.ErrFindings
 	}
-	return false
+	return false, nil
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
@@ -53,21 +51,17 @@ func TestUpgradeEndsWithTheStatusOfItsVersion(t *testing.T) {
 		{"uploaded before", state(2, wanted, "", ready), true, true, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&test.oc)
-			if err != nil {
-				t.Fatal(err)
-			}
 			out := &bytes.Buffer{}
 			p := &upgradeProgress{Progress: kube.Progress{Out: out}, digest: wanted, generation: 2, uploaded: test.uploaded}
-			if ends := p.observe(&unstructured.Unstructured{Object: content}); ends != test.ends || !errors.Is(p.result, test.result) {
-				t.Errorf("ends: %t with %v, want %t with %v", ends, p.result, test.ends, test.result)
+			if installed, err := p.observe(&test.oc); installed != (test.ends && test.result == nil) || !errors.Is(err, test.result) {
+				t.Errorf("installed: %t with %v, want %t with %v", installed, err, test.ends, test.result)
 			}
 			if test.ends && !strings.HasSuffix(out.String(), ": because\n") {
 				t.Errorf("printed %q", out)
 			}
 		})
 	}
-	if p := (&upgradeProgress{Progress: kube.Progress{Out: &bytes.Buffer{}}}); !p.observe(nil) || p.result == nil {
+	if _, err := (&upgradeProgress{Progress: kube.Progress{Out: &bytes.Buffer{}}}).observe(nil); err == nil {
 		t.Error("a deleted OperatorCollection is waited for")
 	}
 }

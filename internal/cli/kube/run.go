@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
@@ -41,9 +42,9 @@ func (c *Cluster) Read(ctx context.Context, argument string) (Resource, *runstat
 	return r, status, nil
 }
 
-// Follow calls a function with each state of a resource, the present one first, until it returns true. It is called with nil
+// Follow calls a function with each state of a resource, the present one first, until it returns true or an error. It is called with nil
 // when the resource is deleted.
-func (c *Cluster) Follow(ctx context.Context, r Resource, done func(*unstructured.Unstructured) bool) error {
+func (c *Cluster) Follow(ctx context.Context, r Resource, done func(*unstructured.Unstructured) (bool, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	client := c.Client(r)
@@ -68,7 +69,12 @@ func (c *Cluster) Follow(ctx context.Context, r Resource, done func(*unstructure
 			return watcher, err
 		},
 	}
-	gone := func(store cache.Store) (bool, error) { return len(store.List()) == 0 && done(nil), nil }
+	gone := func(store cache.Store) (bool, error) {
+		if len(store.List()) > 0 {
+			return false, nil
+		}
+		return done(nil)
+	}
 	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, gone, func(event watch.Event) (bool, error) {
 		object, ok := event.Object.(*unstructured.Unstructured)
 		if !ok {
@@ -77,7 +83,7 @@ func (c *Cluster) Follow(ctx context.Context, r Resource, done func(*unstructure
 		if event.Type == watch.Deleted {
 			object = nil
 		}
-		return done(object), nil
+		return done(object)
 	})
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, context.DeadlineExceeded):
@@ -137,21 +143,20 @@ type Progress struct {
 	Before string
 	// printed is the last line, which is not repeated.
 	printed string
-	// run is the run that ended.
+	// Run is the run that ended.
 	Run *runstatus.Run
-	// err is why a status could not be read.
-	Err error
 }
 
-// Observe prints what is new, and reports whether there is nothing to wait for any more. A nil object was deleted.
-func (p *Progress) Observe(object *unstructured.Unstructured) bool {
+// Observe prints what is new, and reports whether there is nothing to wait for any more. A nil object was deleted. The error is why a
+// status cannot be read.
+func (p *Progress) Observe(object *unstructured.Unstructured) (done bool, err error) {
 	if object == nil {
 		p.Print("Deleted")
-		return true
+		return true, nil
 	}
-	var status *runstatus.Status
-	if status, p.Err = StatusOf(object); p.Err != nil {
-		return true
+	status, err := StatusOf(object)
+	if err != nil {
+		return false, err
 	}
 	run := status.LastRun
 	if run == nil || run.ID == p.Before {
@@ -161,14 +166,14 @@ func (p *Progress) Observe(object *unstructured.Unstructured) bool {
 		case status.Waiting != nil:
 			p.Print("Waiting: " + status.Waiting.Message)
 		}
-		return false
+		return false, nil
 	}
 	if run.Outcome == "" {
 		p.Print(running(run))
-		return false
+		return false, nil
 	}
 	p.Run = run
-	return true
+	return true, nil
 }
 
 // Print prints a line, unless it is the last one again.
@@ -245,4 +250,29 @@ func when(run *runstatus.Run) string {
 		return ""
 	}
 	return "it is not tried again until the resource is changed or a run is requested"
+}
+
+// RunToEnd follows a resource until a run has ended that is not the one with the ID before, prints what happens, and returns the run. It is
+// nil if the resource was deleted.
+func (c *Cluster) RunToEnd(ctx context.Context, r Resource, out io.Writer, before string) (*runstatus.Run, error) {
+	p := &Progress{Out: out, Before: before}
+	if err := c.Follow(ctx, r, p.Observe); err != nil || p.Run == nil {
+		return nil, err
+	}
+	PrintRun(out, p.Run)
+	return p.Run, nil
+}
+
+// FollowCollection is Follow for an OperatorCollection.
+func (c *Cluster) FollowCollection(ctx context.Context, r Resource, done func(*v2beta2.OperatorCollection) (bool, error)) error {
+	return c.Follow(ctx, r, func(object *unstructured.Unstructured) (bool, error) {
+		if object == nil {
+			return done(nil)
+		}
+		oc := &v2beta2.OperatorCollection{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, oc); err != nil {
+			return false, err
+		}
+		return done(oc)
+	})
 }

@@ -37,12 +37,9 @@ func TestProgress(t *testing.T) {
 			var out bytes.Buffer
 			p := &Progress{Out: &out, Before: test.before}
 			for i, status := range test.statuses {
-				if done := p.Observe(clitest.WithStatus(t, status)); done != (i == len(test.statuses)-1) {
-					t.Fatalf("done is %t after status %d", done, i)
+				if done, err := p.Observe(clitest.WithStatus(t, status)); err != nil || done != (i == len(test.statuses)-1) {
+					t.Fatalf("done is %t after status %d: %v", done, i, err)
 				}
-			}
-			if p.Err != nil {
-				t.Fatal(p.Err)
 			}
 			if out.String() != test.want || string(p.Run.Outcome) != test.outcome {
 				t.Errorf("got %q and %s, want %q and %s", out.String(), p.Run.Outcome, test.want, test.outcome)
@@ -54,11 +51,11 @@ func TestProgress(t *testing.T) {
 func TestProgressEnds(t *testing.T) {
 	var out bytes.Buffer
 	deleted := &Progress{Out: &out}
-	if !deleted.Observe(nil) || deleted.Run != nil || out.String() != "Deleted\n" {
+	if done, err := deleted.Observe(nil); !done || err != nil || deleted.Run != nil || out.String() != "Deleted\n" {
 		t.Errorf("a deleted resource: %+v, %q", deleted, out.String())
 	}
 	unreadable := &Progress{Out: &out}
-	if !unreadable.Observe(clitest.WithStatus(t, "lastRun: [1]")) || unreadable.Err == nil {
+	if _, err := unreadable.Observe(clitest.WithStatus(t, "lastRun: [1]")); err == nil {
 		t.Errorf("a status of another form: %+v", unreadable)
 	}
 }

@@ -191,7 +191,7 @@ func (l *runLog) follow(ctx context.Context, pods []corev1.Pod) error {
 		run := &ending{id: l.id}
 		err := l.cluster.Follow(ctx, l.resource, run.observe)
 		cancel()
-		ended <- errors.Join(err, run.err)
+		ended <- err
 	}()
 	var group errgroup.Group
 	for i := range pods {

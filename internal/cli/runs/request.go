@@ -115,15 +115,11 @@ func (o *rerunOptions) rerunOne(cmd *cobra.Command, c *kube.Cluster, argument st
 	}
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	p := &kube.Progress{Out: out, Before: kube.LastRunID(status)}
-	if err := errors.Join(c.Follow(ctx, r, p.Observe), p.Err); err != nil || p.Run == nil {
-		return err
-	}
-	kube.PrintRun(out, p.Run)
-	if !p.Run.Outcome.Succeeded() {
+	run, err := c.RunToEnd(ctx, r, out, kube.LastRunID(status))
+	if err == nil && run != nil && !run.Outcome.Succeeded() {
 		return kit.ErrFindings
 	}
-	return nil
+	return err
 }
 
 // phases are the states that the flags select.
@@ -253,7 +249,7 @@ func cancelRun(c *kube.Cluster, cmd *cobra.Command, argument string, timeout tim
 	ctx, cancel := kit.WithTimeout(cmd.Context(), timeout)
 	defer cancel()
 	ending := &ending{id: id}
-	if err := errors.Join(c.Follow(ctx, r, ending.observe), ending.err); err != nil {
+	if err := c.Follow(ctx, r, ending.observe); err != nil {
 		return err
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), printable.Escape(ending.String()))
@@ -266,20 +262,19 @@ type ending struct {
 	// summary of the run. It is nil if the resource was deleted, or if other runs have removed it from status.
 	summary *runstatus.RunSummary
 	deleted bool
-	err     error
 }
 
 // observe reports whether the run has ended. A nil object was deleted.
-func (e *ending) observe(object *unstructured.Unstructured) bool {
+func (e *ending) observe(object *unstructured.Unstructured) (bool, error) {
 	if e.deleted = object == nil; e.deleted {
-		return true
+		return true, nil
 	}
-	var status *runstatus.Status
-	if status, e.err = kube.StatusOf(object); e.err != nil {
-		return true
+	status, err := kube.StatusOf(object)
+	if err != nil {
+		return false, err
 	}
 	e.summary = kube.SummaryOf(status, e.id)
-	return e.summary != nil || kube.LastRunID(status) != e.id
+	return e.summary != nil || kube.LastRunID(status) != e.id, nil
 }
 
 // String says how the run ended.

@@ -37,8 +37,8 @@ func TestEnding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &ending{id: test.id}
-			if done := e.observe(clitest.WithStatus(t, test.status)); done != test.done {
-				t.Fatalf("done is %t", done)
+			if done, err := e.observe(clitest.WithStatus(t, test.status)); done != test.done || err != nil {
+				t.Fatalf("done is %t, %v", done, err)
 			}
 			if test.done && e.String() != test.want {
 				t.Errorf("got %q, want %q", e.String(), test.want)
