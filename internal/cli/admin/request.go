@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -40,7 +39,6 @@ const maxRequestBytes = 1 << 20
 
 func requestCommand() *cobra.Command {
 	var (
-		connection      *kube.Connection
 		dryRun          bool
 		account, global string
 	)
@@ -53,27 +51,29 @@ standard input. To create it, use kubectl apply.
 What you may not read is named, and the plan may be incomplete then.`,
 		Example: `  kubectl collection request payments.yaml --dry-run`,
 		Args:    kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			if !dryRun {
 				return errors.New("give --dry-run: an OperandRequest is created with kubectl apply -f " + args[0])
 			}
-			namespace, name, found := strings.Cut(account, ":")
-			if !found {
-				return fmt.Errorf("--service-account %q is not NAMESPACE:NAME", account)
-			}
-			p, err := newPreviewer(connection)
-			if err != nil {
-				return err
-			}
-			p.account, p.source.GlobalNamespace = types.NamespacedName{Namespace: namespace, Name: name}, global
-			request, err := readRequest(args[0], cmd.InOrStdin(), p.namespace)
-			if err != nil {
-				return err
-			}
-			return p.show(cmd.Context(), cmd.OutOrStdout(), request)
+			return nil
 		},
 	}
-	connection = kube.NewConnection(command)
+	kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		namespace, name, found := strings.Cut(account, ":")
+		if !found {
+			return fmt.Errorf("--service-account %q is not NAMESPACE:NAME", account)
+		}
+		p, err := newPreviewer(c)
+		if err != nil {
+			return err
+		}
+		p.account, p.source.GlobalNamespace = types.NamespacedName{Namespace: namespace, Name: name}, global
+		request, err := readRequest(args[0], cmd.InOrStdin(), c.Namespace)
+		if err != nil {
+			return err
+		}
+		return p.show(cmd.Context(), cmd.OutOrStdout(), request)
+	})
 	command.Flags().BoolVar(&dryRun, "dry-run", false, "only show what would be done; required")
 	command.Flags().StringVar(&account, "service-account", "collection-operator-system:collection-operator-operands", "NAMESPACE:NAME of the ServiceAccount of the component operands")
 	command.Flags().StringVar(&global, "global-namespace", "openshift-operators", "namespace of operators for all namespaces: on other clusters than OpenShift, operators")
@@ -127,38 +127,21 @@ func readRequest(name string, stdin io.Reader, namespace string) (*operandsv1alp
 
 // previewer shows what a request would do, with the permissions of the user.
 type previewer struct {
-	client    client.Client
-	namespace string
-	account   types.NamespacedName
-	source    plan.Source
+	client  client.Client
+	account types.NamespacedName
+	source  plan.Source
 	// unread says what could not be read.
 	unread []string
 	// problems is true if something is in the way.
 	problems bool
 }
 
-func newPreviewer(c *kube.Connection) (*previewer, error) {
-	namespace, _, err := c.Loader().Namespace()
+func newPreviewer(c *kube.Cluster) (*previewer, error) {
+	reader, err := c.Typed(corev1.AddToScheme, authorizationv1.AddToScheme, operatorsv1alpha1.AddToScheme, v2beta2.AddToScheme, operandsv1alpha1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, authorizationv1.AddToScheme, operatorsv1alpha1.AddToScheme, v2beta2.AddToScheme, operandsv1alpha1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, err
-		}
-	}
-	reader, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, err
-	}
-	return &previewer{client: reader, namespace: namespace, source: plan.Source{
+	return &previewer{client: reader, source: plan.Source{
 		Registries:  map[types.NamespacedName]*operandsv1alpha1.OperandRegistry{},
 		Configs:     map[types.NamespacedName]*operandsv1alpha1.OperandConfig{},
 		Collections: map[types.NamespacedName]*v2beta2.OperatorCollection{},

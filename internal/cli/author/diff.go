@@ -131,7 +131,7 @@ func (r *diffReport) evaluate(ctx context.Context, connection *kube.Connection) 
 	if err != nil {
 		return err
 	}
-	r.Live, err = EvaluateLive(ctx, connection, c, r.was, r.is, []string{c.Namespace})
+	r.Live, err = EvaluateLive(ctx, c, r.was, r.is, []string{c.Namespace})
 	return err
 }
 

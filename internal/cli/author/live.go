@@ -9,8 +9,6 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,8 +31,7 @@ type LiveReport struct {
 
 // liveEvaluation evaluates the custom resources of a cluster.
 type liveEvaluation struct {
-	cluster *kube.Cluster
-	reader  client.Reader
+	reader client.Reader
 	// was is nil if it is not known.
 	was, is    *model.Collection
 	namespaces []string
@@ -42,16 +39,8 @@ type liveEvaluation struct {
 }
 
 // EvaluateLive reads the custom resources of both versions of a collection in namespaces, and evaluates them.
-func EvaluateLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster, was, is *model.Collection, namespaces []string) (*LiveReport, error) {
-	config, err := c.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	scheme := runtime.NewScheme()
-	if err := apiextensionsv1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	reader, err := client.New(config, client.Options{Scheme: scheme})
+func EvaluateLive(ctx context.Context, cluster *kube.Cluster, was, is *model.Collection, namespaces []string) (*LiveReport, error) {
+	reader, err := cluster.Typed(apiextensionsv1.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +48,7 @@ func EvaluateLive(ctx context.Context, c *kube.Connection, cluster *kube.Cluster
 	if err != nil {
 		return nil, err
 	}
-	j := &liveEvaluation{cluster: cluster, reader: reader, was: was, is: is, namespaces: namespaces, report: &LiveReport{
+	j := &liveEvaluation{reader: reader, was: was, is: is, namespaces: namespaces, report: &LiveReport{
 		Report: preflight.Report{Version: is.Version.Original(), Problems: []upgrade.Problem{}, Warnings: []upgrade.Problem{}}, Unread: []string{},
 	}}
 	for _, group := range []string{is.Group(false), is.Group(true)} {
@@ -131,15 +120,15 @@ func (j *liveEvaluation) resources() []model.Resource {
 
 // definition returns a CRD, or nil for users who may not read it.
 func (j *liveEvaluation) definition(ctx context.Context, resource schema.GroupResource) (*apiextensionsv1.CustomResourceDefinition, error) {
-	object, err := j.cluster.Dynamic.Resource(kube.DefinitionType).Get(ctx, resource.String(), metav1.GetOptions{})
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	err := j.reader.Get(ctx, client.ObjectKey{Name: resource.String()}, definition)
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	return definition, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition)
+	return definition, nil
 }
 
 // planned returns the CRDs of the new version as a cluster gets them, by kind. Those that may not be read are made of both

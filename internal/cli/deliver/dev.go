@@ -55,11 +55,8 @@ Exit codes are 0 if everything was removed, or with --keep if it was ended by Ct
   kubectl annotate namespace dev zoscb.ibm.com/allow-development=true
   kubectl collection dev zos_users --filename user.yaml --namespace dev`,
 		Args: kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd, args[0])
-		},
 	}
-	o.manager.addFlags(command)
+	o.manager.addFlags(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error { return o.run(cmd, c, args[0]) })
 	flags := command.Flags()
 	flags.StringArrayVarP(&o.files, "filename", "f", nil, "file with custom resources of the collection; may be repeated")
 	flags.BoolVar(&o.keep, "keep", false, "leave everything installed at the end")
@@ -77,14 +74,10 @@ type developing struct {
 	name string
 }
 
-func (o *devOptions) run(cmd *cobra.Command, path string) error {
+func (o *devOptions) run(cmd *cobra.Command, c *kube.Cluster, path string) error {
 	ctx, stop := kit.UntilSignal(cmd.Context())
 	defer stop()
-	d := &developing{devOptions: o, path: path, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
-	var err error
-	if d.cluster, err = o.manager.connection.Connect(); err != nil {
-		return err
-	}
+	d := &developing{devOptions: o, path: path, cluster: c, out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr()}
 	if err := d.allowed(ctx); err != nil {
 		return err
 	}

@@ -49,14 +49,13 @@ const (
 
 // managerFlags say how to reach the manager, and as whom.
 type managerFlags struct {
-	connection                   *kube.Connection
 	namespace, server, authority string
 	serviceAccount, tokenFile    string
 }
 
-// addFlags adds them, and those of the connection to the cluster.
-func (o *managerFlags) addFlags(command *cobra.Command) {
-	o.connection = kube.NewConnection(command)
+// addFlags adds them, and those of the connection to the cluster with which the command runs.
+func (o *managerFlags) addFlags(command *cobra.Command, run func(cmd *cobra.Command, c *kube.Cluster, args []string) error) {
+	kube.Command(command, run)
 	flags := command.Flags()
 	flags.StringVar(&o.namespace, "manager-namespace", render.DefaultSettings().ArtifactServer.Namespace, "namespace of the manager")
 	flags.StringVar(&o.server, "manager-url", "", "https URL at which the manager's archive server can be reached, instead of a forwarded connection")
@@ -80,11 +79,7 @@ type managerServer struct {
 
 // reach gets a token and connects to the manager. The caller calls stop.
 func (o *managerFlags) reach(ctx context.Context, c *kube.Cluster) (manager *managerServer, stop func(), err error) {
-	config, err := o.connection.RESTConfig()
-	if err != nil {
-		return nil, nil, err
-	}
-	token, err := o.token(ctx, c, config)
+	token, err := o.token(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,7 +102,7 @@ func (o *managerFlags) reach(ctx context.Context, c *kube.Cluster) (manager *man
 	if err != nil {
 		return nil, nil, err
 	}
-	local, stop, err := forward(ctx, c, config, pod, port)
+	local, stop, err := forward(ctx, c, pod, port)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -227,8 +222,8 @@ func (o *managerFlags) managerPod(ctx context.Context, c *kube.Cluster) (*corev1
 }
 
 // forward makes a port of a pod available on a local port until stop is called.
-func forward(ctx context.Context, c *kube.Cluster, config *rest.Config, pod *corev1.Pod, port int32) (local uint16, stop func(), err error) {
-	dialer, err := podDialer(config, c.Core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL())
+func forward(ctx context.Context, c *kube.Cluster, pod *corev1.Pod, port int32) (local uint16, stop func(), err error) {
+	dialer, err := podDialer(c.Config, c.Core.RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL())
 	if err != nil {
 		return 0, nil, err
 	}
@@ -274,7 +269,7 @@ func podDialer(config *rest.Config, target *url.URL) (httpstream.Dialer, error) 
 }
 
 // token returns the token to upload with.
-func (o *managerFlags) token(ctx context.Context, c *kube.Cluster, config *rest.Config) (string, error) {
+func (o *managerFlags) token(ctx context.Context, c *kube.Cluster) (string, error) {
 	switch {
 	case o.tokenFile != "":
 		content, err := os.ReadFile(o.tokenFile)
@@ -291,10 +286,10 @@ func (o *managerFlags) token(ctx context.Context, c *kube.Cluster, config *rest.
 			return "", fmt.Errorf("request a token of service account %q: %w", o.serviceAccount, err)
 		}
 		return request.Status.Token, nil
-	case config.Impersonate.UserName != "":
+	case c.Config.Impersonate.UserName != "":
 		return "", errors.New("the manager does not know impersonated users: give --service-account or --token-file instead of --as")
 	}
-	return bearerToken(ctx, config)
+	return bearerToken(ctx, c.Config)
 }
 
 // bearerToken returns the token with which a client with this configuration logs on, also if a plug-in gets it. It asks the

@@ -45,22 +45,17 @@ result is unknown.`,
   # With a client certificate in the kubeconfig
   kubectl collection push example-zos_users-1.0.0.tar.gz users -n demo --service-account uploader`,
 		Args: kit.Exactly(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.archive, o.target = args[0], args[1]
-			return o.run(cmd)
-		},
 	}
-	o.addFlags(command)
+	o.addFlags(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		o.archive, o.target = args[0], args[1]
+		return o.run(cmd, c)
+	})
 	command.Flags().BoolVar(&o.wait, "wait", true, "wait until the archive is imported")
 	command.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "longest time to wait; 0 means no limit")
 	return command
 }
 
-func (o *pushOptions) run(cmd *cobra.Command) error {
-	c, err := o.connection.Connect()
-	if err != nil {
-		return err
-	}
+func (o *pushOptions) run(cmd *cobra.Command, c *kube.Cluster) error {
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
 	manager, stop, err := o.reach(ctx, c)

@@ -59,12 +59,11 @@ the command failed or the result is unknown.`,
   # Do it
   kubectl collection upgrade users -n demo --to https://example.com/example-zos_users-1.1.0.tar.gz`,
 		Args: kit.Exactly(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o.target = args[0]
-			return o.run(cmd)
-		},
 	}
-	o.manager.addFlags(command)
+	o.manager.addFlags(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		o.target = args[0]
+		return o.run(cmd, c)
+	})
 	flags := command.Flags()
 	flags.StringVar(&o.to, "to", "", "archive of the version: a URL or a file")
 	flags.StringVar(&o.from, "from", "", "archive of the installed version: a URL or a file")
@@ -85,10 +84,10 @@ type upgrading struct {
 	installed *model.Collection
 }
 
-func (o *upgradeOptions) run(cmd *cobra.Command) error {
+func (o *upgradeOptions) run(cmd *cobra.Command, c *kube.Cluster) error {
 	ctx, cancel := kit.WithTimeout(cmd.Context(), o.timeout)
 	defer cancel()
-	u := &upgrading{upgradeOptions: o, out: cmd.OutOrStdout()}
+	u := &upgrading{upgradeOptions: o, cluster: c, out: cmd.OutOrStdout()}
 	if err := u.load(ctx, cmd); err != nil {
 		return err
 	}
@@ -133,9 +132,6 @@ func (u *upgrading) resource() kube.Resource {
 
 // load reads the OperatorCollection and the archives.
 func (u *upgrading) load(ctx context.Context, cmd *cobra.Command) (err error) {
-	if u.cluster, err = u.manager.connection.Connect(); err != nil {
-		return err
-	}
 	if u.oc, err = readOperatorCollection(ctx, u.cluster, u.resource()); err != nil {
 		return err
 	}
@@ -210,7 +206,7 @@ func (u *upgrading) preflight(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	report, err := author.EvaluateLive(ctx, u.manager.connection, u.cluster, u.installed, u.archive.Collection, namespaces)
+	report, err := author.EvaluateLive(ctx, u.cluster, u.installed, u.archive.Collection, namespaces)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
@@ -84,14 +85,9 @@ func (c *Connection) AddAllNamespaces(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&c.AllNamespaces, "all-namespaces", "A", false, "all namespaces")
 }
 
-// Loader loads the kubeconfig with the flags.
-func (c *Connection) Loader() clientcmd.ClientConfig {
-	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &c.Overrides)
-}
-
 // Connect makes the clients. It sends no request.
 func (c *Connection) Connect() (*Cluster, error) {
-	loader := c.Loader()
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(c.rules, &c.Overrides)
 	namespace, _, err := loader.Namespace()
 	if err != nil {
 		return nil, err
@@ -105,7 +101,7 @@ func (c *Connection) Connect() (*Cluster, error) {
 	}
 	config.QPS, config.Burst = 50, 100
 	config.WarningHandler = rest.NoWarnings{}
-	connected := &Cluster{Namespace: namespace}
+	connected := &Cluster{Namespace: namespace, Config: config}
 	if connected.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
@@ -116,18 +112,26 @@ func (c *Connection) Connect() (*Cluster, error) {
 	return connected, err
 }
 
-// RESTConfig is the client configuration of the connection.
-func (c *Connection) RESTConfig() (*rest.Config, error) {
-	return c.Loader().ClientConfig()
-}
-
 // Cluster has the clients for a cluster.
 type Cluster struct {
 	Dynamic   dynamic.Interface
 	Core      corev1client.CoreV1Interface
 	Discovery discovery.DiscoveryInterface
-	// namespace of the command, empty for all.
+	// Config is what the clients were made with.
+	Config *rest.Config
+	// Namespace of the command, empty for all.
 	Namespace string
+}
+
+// Typed returns a client for the types that functions such as [v2beta2.AddToScheme] add.
+func (c *Cluster) Typed(types ...func(*runtime.Scheme) error) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range types {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return client.New(c.Config, client.Options{Scheme: scheme})
 }
 
 // Resource is a custom resource of a collection.

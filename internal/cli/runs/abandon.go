@@ -133,7 +133,9 @@ func (a *abandoning) run(ctx context.Context, object *unstructured.Unstructured)
 			return refusal(err)
 		}
 	}
-	gone := func(object *unstructured.Unstructured) (bool, error) { return object == nil || object.GetUID() != a.uid, nil }
+	gone := func(object *unstructured.Unstructured) (bool, error) {
+		return object == nil || object.GetUID() != a.uid, nil
+	}
 	if err := a.cluster.Follow(ctx, a.resource, gone); err != nil {
 		return err
 	}

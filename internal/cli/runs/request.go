@@ -57,21 +57,19 @@ Exit codes are 0 if the run succeeded, 1 if it failed or if a request failed, an
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if o.AllNamespaces && !o.outdated && !o.failed {
 				return errors.New("--all-namespaces needs --outdated or --failed: a name is in one namespace")
 			}
-			c, err := o.Connect()
-			if err != nil {
-				return err
-			}
-			if o.outdated || o.failed {
-				return o.rerunAll(cmd, c, args)
-			}
-			return o.rerunOne(cmd, c, args[0])
+			return nil
 		},
 	}
-	o.Connection = kube.NewConnection(command)
+	o.Connection = kube.Command(command, func(cmd *cobra.Command, c *kube.Cluster, args []string) error {
+		if o.outdated || o.failed {
+			return o.rerunAll(cmd, c, args)
+		}
+		return o.rerunOne(cmd, c, args[0])
+	})
 	o.AddAllNamespaces(command)
 	flags := command.Flags()
 	flags.BoolVar(&o.outdated, "outdated", false, "all resources whose state is Outdated")
