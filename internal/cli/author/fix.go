@@ -8,8 +8,9 @@ import (
 	"io"
 	"os"
 	"path"
-	"slices"
+	"strings"
 
+	"github.com/pmezard/go-difflib/difflib"
 	"github.com/spf13/cobra"
 
 	"github.com/collection-operator/collection-operator/internal/author/lint"
@@ -126,59 +127,22 @@ func writeFixed(root *os.Root, file lint.Fixed) (err error) {
 	return root.Rename(temporary, file.File)
 }
 
-// diffContext is how many lines a diff shows around a change.
-const diffContext = 3
-
-// printDiff prints a unified diff. Both contents have the same number of lines.
+// printDiff prints a unified diff.
 func printDiff(w io.Writer, file lint.Fixed) error {
-	was, is := slices.Collect(bytes.Lines(file.Old)), slices.Collect(bytes.Lines(file.New))
 	name := printable.Escape(file.File)
-	if _, err := fmt.Fprintf(w, "--- a/%s\n+++ b/%s\n", name, name); err != nil {
-		return err
-	}
-	for i := 0; i < len(was); i++ {
-		if bytes.Equal(was[i], is[i]) {
-			continue
-		}
-		end := i + 1 // of the last changed line
-		for j := end; j < min(end+2*diffContext+1, len(was)); j++ {
-			if !bytes.Equal(was[j], is[j]) {
-				end = j + 1
-			}
-		}
-		if err := printHunk(w, was, is, max(i-diffContext, 0), min(end+diffContext, len(was))); err != nil {
-			return err
-		}
-		i = end
-	}
-	return nil
+	return difflib.WriteUnifiedDiff(w, difflib.UnifiedDiff{
+		A: diffLines(file.Old), FromFile: "a/" + name, B: diffLines(file.New), ToFile: "b/" + name, Context: 3,
+	})
 }
 
-// printHunk prints the lines from one index to before another.
-func printHunk(w io.Writer, was, is [][]byte, from, to int) error {
-	var b bytes.Buffer
-	line := func(mark byte, text []byte) {
-		ended := bytes.TrimRight(text, "\r\n")
-		fmt.Fprintf(&b, "%c%s\n", mark, printable.Escape(string(ended)))
-		if len(ended) == len(text) {
-			b.WriteString("\\ No newline at end of file\n")
+func diffLines(content []byte) []string {
+	var lines []string
+	for line := range strings.Lines(string(content)) {
+		text, end := strings.TrimRight(line, "\r\n"), "\n"
+		if text == line {
+			end = "\n\\ No newline at end of file\n"
 		}
+		lines = append(lines, printable.Escape(text)+end)
 	}
-	fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n", from+1, to-from, from+1, to-from)
-	for i := from; i < to; {
-		if bytes.Equal(was[i], is[i]) {
-			line(' ', was[i])
-			i++
-			continue
-		}
-		next := i
-		for ; next < to && !bytes.Equal(was[next], is[next]); next++ {
-			line('-', was[next])
-		}
-		for ; i < next; i++ {
-			line('+', is[i])
-		}
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return lines
 }
