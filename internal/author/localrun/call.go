@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -59,13 +58,13 @@ func (w watch) extraVars(resource *unstructured.Unstructured, event gate.Event) 
 	spec, _, _ := unstructured.NestedMap(resource.Object, "spec")
 	vars := map[string]any{}
 	for name, value := range spec {
-		vars[name] = markUnsafe(value)
+		vars[name] = gate.MarkUnsafe(value)
 	}
 	vars["ansible_operator_meta"] = map[string]any{"name": resource.GetName(), "namespace": resource.GetNamespace()}
 	gvk := resource.GroupVersionKind()
-	object := strings.NewReplacer(".", "_", "-", "_").Replace("_" + gvk.Group + "_" + strings.ToLower(gvk.Kind))
+	object := gate.ObjectVariable(gvk.Group, gvk.Kind)
 	vars[object] = resource.Object
-	vars[object+"_spec"] = markUnsafe(spec)
+	vars[object+"_spec"] = gate.MarkUnsafe(spec)
 	for name, value := range w.Vars {
 		vars[name] = value
 	}
@@ -75,27 +74,6 @@ func (w watch) extraVars(resource *unstructured.Unstructured, event gate.Event) 
 		}
 	}
 	return vars
-}
-
-// markUnsafe marks all texts in a value, as ansible-operator does.
-func markUnsafe(value any) any {
-	switch value := value.(type) {
-	case string:
-		return map[string]any{"__ansible_unsafe": value}
-	case []any:
-		items := make([]any, len(value))
-		for i, item := range value {
-			items[i] = markUnsafe(item)
-		}
-		return items
-	case map[string]any:
-		fields := map[string]any{}
-		for name, field := range value {
-			fields[name] = markUnsafe(field)
-		}
-		return fields
-	}
-	return value
 }
 
 // With these variables the gate knows the folder of the session, and the pipe that is closed when the program that started it has ended.

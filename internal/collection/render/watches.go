@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
 // Finalizer is the finalizer of instances whose kind has a finalizer playbook. Clients rely on the name.
@@ -75,7 +76,8 @@ func watchOf(c *model.Collection, r model.Resource, o InstallationOptions) watch
 			"k8s_cr_group":         gvk.Group,
 			"k8s_cr_version":       gvk.GroupVersion().String(),
 			"k8s_cr_kind":          gvk.Kind,
-			wholeObjectVar(gvk):    map[string]any{},
+			// Unlike the spec, it is not marked unsafe, so it is overridden with an empty object.
+			gate.ObjectVariable(gvk.Group, gvk.Kind): map[string]any{},
 		},
 		// The gate decides when a playbook runs again, and writes the status. Users ask it by annotations.
 		ReconcilePeriod:         "0s",
@@ -102,11 +104,4 @@ func watchOf(c *model.Collection, r model.Resource, o InstallationOptions) watch
 		}
 	}
 	return w
-}
-
-// wholeObjectVar returns the name of the variable in which ansible-operator 1.34.1 passes the whole resource to playbooks.
-// Unlike the spec and the same variable with the suffix _spec, it is not marked unsafe, so it is overridden with an empty
-// object.
-func wholeObjectVar(gvk schema.GroupVersionKind) string {
-	return strings.NewReplacer(".", "_", "-", "_").Replace("_" + gvk.Group + "_" + strings.ToLower(gvk.Kind))
 }

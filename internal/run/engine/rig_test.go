@@ -360,12 +360,12 @@ func (r *running) waitForTask(name string) runstatus.Report {
 func (r *rig) extraVars(cr resource) map[string]any {
 	vars := map[string]any{}
 	for name, value := range cr.spec {
-		vars[name] = markUnsafe(value)
+		vars[name] = gate.MarkUnsafe(value)
 	}
 	for name, value := range map[string]any{
 		"ansible_operator_meta":                 map[string]string{"name": cr.name, "namespace": "team"},
 		"_suboperator_zoscb_ibm_com_thing":      map[string]any{},
-		"_suboperator_zoscb_ibm_com_thing_spec": markUnsafe(cr.spec),
+		"_suboperator_zoscb_ibm_com_thing_spec": gate.MarkUnsafe(cr.spec),
 		"k8s_managed":                           true,
 		"k8s_cr_event":                          "create",
 		"k8s_cr_kind":                           "Thing",
@@ -378,20 +378,6 @@ func (r *rig) extraVars(cr resource) map[string]any {
 		vars[name] = value
 	}
 	return vars
-}
-
-func markUnsafe(value any) any {
-	switch value := value.(type) {
-	case string:
-		return map[string]any{"__ansible_unsafe": value}
-	case map[string]any:
-		marked := map[string]any{}
-		for key, inner := range value {
-			marked[key] = markUnsafe(inner)
-		}
-		return marked
-	}
-	return value
 }
 
 // sshd is an OpenSSH server on a port of this machine. It has no SFTP, so that the transfer of modules by SFTP fails.

@@ -8,20 +8,20 @@ import (
 // unsafeKey is how Ansible's JSON marks text that must not be evaluated as a template.
 const unsafeKey = "__ansible_unsafe"
 
-// mark marks all strings in a value as unsafe, as ansible-operator does.
-func mark(value any) any {
+// MarkUnsafe marks all strings in a value as unsafe, as ansible-operator does: Ansible does not evaluate them as templates.
+func MarkUnsafe(value any) any {
 	switch value := value.(type) {
 	case string:
 		return map[string]any{unsafeKey: value}
 	case []any:
-		return each(value, mark)
+		return each(value, MarkUnsafe)
 	case map[string]any:
-		return eachField(value, mark)
+		return eachField(value, MarkUnsafe)
 	}
 	return value
 }
 
-// unmark is the inverse of mark. An object of a user that looks like a mark was marked itself, so only its content is
+// unmark is the inverse of MarkUnsafe. An object of a user that looks like a mark was marked itself, so only its content is
 // unmarked.
 func unmark(value any) any {
 	switch value := value.(type) {

@@ -51,10 +51,10 @@ func (k KindSettings) Declared(spec map[string]any) (vars map[string]any, ignore
 // the whole object is empty, and the one with its spec has the declared fields.
 func (k KindSettings) extraVars(spec, given map[string]any) (vars map[string]any, ignored []string) {
 	declared, ignored := k.Declared(spec)
-	vars = eachField(declared, mark)
+	vars = eachField(declared, MarkUnsafe)
 	if object := objectVariable(given); object != "" {
 		vars[object] = map[string]any{}
-		vars[object+"_spec"] = eachField(declared, mark)
+		vars[object+"_spec"] = eachField(declared, MarkUnsafe)
 	}
 	for _, name := range watchVariables {
 		if value, ok := given[name]; ok {
@@ -102,7 +102,7 @@ func (k KindSettings) References(vars map[string]any) []string {
 func (m Migration) Vars(vars map[string]any, playbook string) map[string]any {
 	vars = maps.Clone(vars)
 	vars["zoscb_playbook"] = playbook
-	vars[migrateVariable] = mark(map[string]any{"from": m.From, "to": m.To})
+	vars[migrateVariable] = MarkUnsafe(map[string]any{"from": m.From, "to": m.To})
 	return vars
 }
 
@@ -113,6 +113,12 @@ func objectVariable(given map[string]any) string {
 	if kind == "" {
 		return ""
 	}
+	return ObjectVariable(group, kind)
+}
+
+// ObjectVariable returns the name of the variable in which ansible-operator 1.34.1 passes the whole resource to playbooks. The same with the
+// suffix _spec has the spec.
+func ObjectVariable(group, kind string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace("_" + group + "_" + strings.ToLower(kind))
 }
 

@@ -100,10 +100,10 @@ const object = "_acme_example_com_queue"
 func handOver(spec map[string]any) map[string]any {
 	vars := map[string]any{}
 	for name, value := range spec {
-		vars[name] = mark(value)
+		vars[name] = MarkUnsafe(value)
 	}
 	vars["ansible_operator_meta"] = map[string]any{"name": "q1", "namespace": "team-a"}
-	vars[object+"_spec"] = mark(spec)
+	vars[object+"_spec"] = MarkUnsafe(spec)
 	for name, value := range map[string]any{
 		"zoscb_playbook": "/opt/ansible/content/p.yml", "zoscb_inventory_name": "", "k8s_managed": true, "k8s_cr_event": "create",
 		"k8s_cr_group": "acme.example.com", "k8s_cr_version": "acme.example.com/v1", "k8s_cr_kind": "Queue", object: map[string]any{},
