@@ -1,13 +1,13 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
@@ -17,11 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/cli/kit"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
-	"github.com/collection-operator/collection-operator/internal/platform/printable"
 )
 
 func pruneCommand() *cobra.Command {
@@ -49,9 +49,8 @@ Exit codes are 0 if the command did its work, and 2 if it failed.`,
 		if err != nil {
 			return err
 		}
-		printUnclaimed(cmd.OutOrStdout(), found)
-		if !yes {
-			return nil
+		if err := printUnclaimed(cmd.OutOrStdout(), found); err != nil || !yes {
+			return err
 		}
 		return prune(cmd.Context(), c, cmd.OutOrStdout(), found)
 	})
@@ -139,21 +138,16 @@ func resourcesOf(ctx context.Context, c *kube.Cluster, definition *apiextensions
 	return "none"
 }
 
-func printUnclaimed(out io.Writer, found []unclaimed) {
+func printUnclaimed(out io.Writer, found []unclaimed) error {
 	if len(found) == 0 {
-		fmt.Fprintln(out, "Each CRD of a collection has an OperatorCollection.")
-		return
+		_, err := fmt.Fprintln(out, "Each CRD of a collection has an OperatorCollection.")
+		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CRD\tCUSTOM RESOURCES\tRECORDED OPERATORCOLLECTIONS")
+	table := kit.NewTable("CRD", "CUSTOM RESOURCES", "RECORDED OPERATORCOLLECTIONS")
 	for _, each := range found {
-		holders := strings.Join(crd.Holders(each.definition), ",")
-		if holders == "" {
-			holders = "<none>"
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", each.definition.Name, each.resources, printable.Escape(holders))
+		table.Row(each.definition.Name, each.resources, cmp.Or(strings.Join(crd.Holders(each.definition), ","), "<none>"))
 	}
-	_ = table.Flush()
+	return table.Print(out)
 }
 
 // prune deletes the CRDs that have no custom resources, unless they were changed in the meantime.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -101,16 +100,11 @@ func printHistory(out io.Writer, oc *v2beta2.OperatorCollection) error {
 	if len(oc.Status.History) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "VERSION\tDIGEST\tIMPORTED\tOUTCOME\tBY")
+	table := kit.NewTable("VERSION", "DIGEST", "IMPORTED", "OUTCOME", "BY")
 	for _, entry := range oc.Status.History {
-		columns := []string{entry.Version, entry.Digest[:min(len(entry.Digest), kit.ShortDigest)], kit.Clock(entry.Time), string(entry.Outcome), entry.By}
-		for i := range columns {
-			columns[i] = printable.Escape(columns[i])
-		}
-		fmt.Fprintln(table, strings.Join(columns, "\t"))
+		table.Row(entry.Version, entry.Digest[:min(len(entry.Digest), kit.ShortDigest)], kit.Clock(entry.Time), string(entry.Outcome), entry.By)
 	}
-	return table.Flush()
+	return table.Print(out)
 }
 
 // versionToReturnTo chooses an entry of the history: the newest with a version or digest, or else the one before the present version.

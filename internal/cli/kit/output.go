@@ -2,6 +2,7 @@ package kit
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/term"
@@ -69,3 +71,41 @@ func Confirm(in io.Reader, out io.Writer, question string) bool {
 
 // ShortDigest is the length of a digest in the tree, its algorithm included.
 const ShortDigest = len("sha256:") + 12
+
+// Table has aligned columns. A text ends with its line, and control characters are escaped.
+type Table struct {
+	writer *tabwriter.Writer
+	text   bytes.Buffer
+}
+
+// NewTable returns a table with a head, if there is one.
+func NewTable(head ...string) *Table {
+	t := &Table{}
+	t.writer = tabwriter.NewWriter(&t.text, 0, 8, 3, ' ', 0)
+	if len(head) > 0 {
+		t.Row(head...)
+	}
+	return t
+}
+
+// Row adds a line with one text for each column.
+func (t *Table) Row(columns ...string) {
+	escaped := make([]string, len(columns))
+	for i, column := range columns {
+		escaped[i] = printable.Escape(column)
+	}
+	fmt.Fprintln(t.writer, strings.Join(escaped, "\t"))
+}
+
+// Print writes all rows, without space at the ends of lines.
+func (t *Table) Print(w io.Writer) error {
+	if err := t.writer.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(t.text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -310,15 +310,15 @@ func optionalTime(t time.Time) *metav1.Time {
 }
 
 func (r *endpointsReport) print(w io.Writer, withNamespace bool, now time.Time) error {
-	t := newTree()
-	row := func(namespace string, columns ...string) {
-		if withNamespace {
-			columns = append([]string{namespace}, columns...)
+	t := kit.NewTable()
+	row := func(columns ...string) {
+		if !withNamespace {
+			columns = columns[1:]
 		}
 		for i := range columns {
-			columns[i] = cmp.Or(printable.Escape(columns[i]), "-")
+			columns[i] = cmp.Or(columns[i], "-")
 		}
-		fmt.Fprintln(t.table, strings.Join(columns, "\t"))
+		t.Row(columns...)
 	}
 	row("NAMESPACE", "NAME", "HOST", "REACHABLE", "LATENCY", "KEY", "USER", "REFUSED", "QUEUE", "RUNNING", "WINDOW", "HOLD")
 	for i := range r.Endpoints {
@@ -326,7 +326,7 @@ func (r *endpointsReport) print(w io.Writer, withNamespace bool, now time.Time) 
 		row(e.Namespace, e.Name, e.Host, e.reachable(now), e.Latency, e.key(), e.User, e.refused(now), strconv.Itoa(e.Queue), e.running(),
 			e.Window.String(), firstLine(e.Hold))
 	}
-	return t.print(w)
+	return t.Print(w)
 }
 
 func (e *zosEndpointReport) reachable(now time.Time) string {

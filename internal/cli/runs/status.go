@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +23,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/cli/kit"
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
-	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
@@ -292,35 +289,7 @@ func describeResource(object *unstructured.Unstructured) resourceReport {
 const maxTreeMessage = 160
 
 // tree is a table whose first column is a tree.
-type tree struct {
-	table *tabwriter.Writer
-	text  bytes.Buffer
-}
-
-func newTree() *tree {
-	t := &tree{}
-	t.table = tabwriter.NewWriter(&t.text, 0, 8, 3, ' ', 0)
-	return t
-}
-
-// row adds a line: what is in front of the name, and one text for each column.
-func (t *tree) row(indent, name, state, started, outcome, message string) {
-	columns := []string{indent + printable.Escape(name), printable.Escape(state), started, printable.Escape(outcome), printable.Escape(message)}
-	fmt.Fprintln(t.table, strings.Join(columns, "\t"))
-}
-
-// print writes all rows.
-func (t *tree) print(w io.Writer) error {
-	if err := t.table.Flush(); err != nil {
-		return err
-	}
-	for line := range strings.Lines(t.text.String()) {
-		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+type tree struct{ *kit.Table }
 
 // branch returns what is in front of an item's name and in front of those below it.
 func branch(indent string, last bool) (own, below string) {
@@ -334,15 +303,14 @@ func (r *statusReport) print(w io.Writer, now time.Time) error {
 	if len(r.Collections) == 0 {
 		return nil
 	}
-	t := newTree()
-	t.row("", "NAME", "STATE", "LAST RUN", "OUTCOME", "MESSAGE")
+	t := tree{kit.NewTable("NAME", "STATE", "LAST RUN", "OUTCOME", "MESSAGE")}
 	for i := range r.Collections {
 		t.collection(&r.Collections[i], now)
 	}
-	return t.print(w)
+	return t.Print(w)
 }
 
-func (t *tree) collection(c *collectionReport, now time.Time) {
+func (t tree) collection(c *collectionReport, now time.Time) {
 	reason := "Ready"
 	text := c.Message
 	if !c.Ready {
@@ -350,10 +318,10 @@ func (t *tree) collection(c *collectionReport, now time.Time) {
 	} else if c.Digest != "" {
 		text = fmt.Sprintf("%s/%s %s, %s", c.Domain, c.Collection, c.Version, c.Digest[:min(len(c.Digest), kit.ShortDigest)])
 	}
-	t.row("", "operatorcollection/"+c.Name+" in "+c.Namespace, reason, "", "", firstLine(text))
+	t.Row("operatorcollection/"+c.Name+" in "+c.Namespace, reason, "", "", firstLine(text))
 	for i, problem := range c.Problems {
 		own, _ := branch("", i == len(c.Problems)-1 && len(c.Installations) == 0)
-		t.row(own, "left out", "", "", "", problem)
+		t.Row(own+"left out", "", "", "", problem)
 	}
 	for i := range c.Installations {
 		own, below := branch("", i == len(c.Installations)-1)
@@ -361,20 +329,20 @@ func (t *tree) collection(c *collectionReport, now time.Time) {
 	}
 }
 
-func (t *tree) installation(n *installationReport, own, below string, now time.Time) {
+func (t tree) installation(n *installationReport, own, below string, now time.Time) {
 	reason := "Not ready"
 	if n.Ready {
 		reason = "Ready"
 	}
 	text := cmp.Or(n.Message, strings.TrimSpace(fmt.Sprintf("%s %s", n.Method, n.SubOperatorConfig)))
-	t.row(own, "installation in "+n.Namespace, reason, "", "", firstLine(text))
+	t.Row(own+"installation in "+n.Namespace, reason, "", "", firstLine(text))
 	for i, problem := range n.Problems {
 		line, _ := branch(below, i == len(n.Problems)-1 && len(n.Endpoints) == 0)
-		t.row(line, "left out", "", "", "", problem)
+		t.Row(line+"left out", "", "", "", problem)
 	}
 	for i, endpoint := range n.Endpoints {
 		line, deeper := branch(below, i == len(n.Endpoints)-1)
-		t.row(line, "endpoint "+endpoint.Name, "", "", "", "")
+		t.Row(line+"endpoint "+endpoint.Name, "", "", "", "")
 		for j := range endpoint.Resources {
 			leaf, _ := branch(deeper, j == len(endpoint.Resources)-1)
 			t.resource(&endpoint.Resources[j], leaf, now)
@@ -382,7 +350,7 @@ func (t *tree) installation(n *installationReport, own, below string, now time.T
 	}
 }
 
-func (t *tree) resource(r *resourceReport, own string, now time.Time) {
+func (t tree) resource(r *resourceReport, own string, now time.Time) {
 	started, outcome := "", ""
 	if run := r.LastRun; run != nil {
 		started, outcome = duration.HumanDuration(now.Sub(run.Started.Time))+" ago", string(cmp.Or(run.Outcome, "running"))
@@ -394,7 +362,7 @@ func (t *tree) resource(r *resourceReport, own string, now time.Time) {
 			message = r.Drift.Message
 		}
 	}
-	t.row(own, strings.ToLower(r.Kind)+"/"+r.Name, state, started, outcome, firstLine(message))
+	t.Row(own+strings.ToLower(r.Kind)+"/"+r.Name, state, started, outcome, firstLine(message))
 }
 
 // firstLine returns the first line of a message, shortened.
