@@ -22,6 +22,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // The port forwarding of client-go takes this type.
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/transport"
@@ -126,11 +127,13 @@ func (m *managerServer) upload(ctx context.Context, archive string, oc kube.Reso
 	if err != nil {
 		return "", err
 	}
-	for attempt := 1; ; attempt++ {
+	var failure error
+	attempts := wait.Backoff{Duration: uploadInterval, Steps: uploadAttempts}
+	err = wait.ExponentialBackoffWithContext(ctx, attempts, func(ctx context.Context) (done bool, err error) {
 		content := io.NewSectionReader(file, 0, info.Size())
 		request, err := http.NewRequestWithContext(ctx, http.MethodPut, m.url+upload.Prefix+oc.Namespace+"/"+oc.Name, content)
 		if err != nil {
-			return "", err
+			return false, err
 		}
 		request.ContentLength = info.Size()
 		request.Header.Set("Authorization", "Bearer "+m.token)
@@ -138,18 +141,18 @@ func (m *managerServer) upload(ctx context.Context, archive string, oc kube.Reso
 		// The archive is sent once the manager has accepted the request.
 		request.Header.Set("Expect", "100-continue")
 		status, err := m.send(request)
-		if err == nil {
-			return sum, nil
+		if failure = err; status == http.StatusServiceUnavailable {
+			return false, nil
 		}
-		if status != http.StatusServiceUnavailable || attempt == uploadAttempts {
-			return "", fmt.Errorf("upload %s: %w", archive, err)
-		}
-		select {
-		case <-ctx.Done():
-			return "", fmt.Errorf("upload %s: %w", archive, err)
-		case <-time.After(uploadInterval):
-		}
+		return true, err
+	})
+	if failure != nil { // It says more than that no attempt is left.
+		err = failure
 	}
+	if err != nil {
+		return "", fmt.Errorf("upload %s: %w", archive, err)
+	}
+	return sum, nil
 }
 
 // send returns the status of the answer, and an error if the archive is not stored.
