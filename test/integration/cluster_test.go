@@ -27,12 +27,12 @@ import (
 
 var namespaces int
 
-// newNamespace makes a namespace for one spec. At the spec's end everything in it is deleted the way a user would,
+// newNamespace makes a namespace for one spec; names sort in the order in which they were made. At the spec's end everything in it is deleted the way a user would,
 // and must go.
 func newNamespace(ctx context.Context) string {
 	GinkgoHelper()
 	namespaces++
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("it-%d", namespaces)}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("it-%04d", namespaces)}}
 	Create(ctx, namespace)
 	DeferCleanup(func(ctx context.Context) {
 		removeCollections(ctx, namespace.Name)

@@ -18,7 +18,8 @@ import (
 // domain of every collection of the specs.
 const domain = "it"
 
-// sample is a small collection with one kind. No two samples share name or kind unless a spec wants them to.
+// sample is a small collection with one kind. No two samples share name or kind unless a spec wants them to;
+// names and kinds sort in the order in which they were made.
 type sample struct {
 	name, kind, version string
 	// variables and permissions are added to operator-config as they are.
@@ -32,7 +33,7 @@ var samples int
 func newSample() *sample {
 	samples++
 	return &sample{
-		name: fmt.Sprintf("thing%d", samples), kind: fmt.Sprintf("Thing%d", samples), version: "1.0.0",
+		name: fmt.Sprintf("thing%04d", samples), kind: fmt.Sprintf("Thing%04d", samples), version: "1.0.0",
 		variables: "{name: size, displayName: Size, type: integer, default: 3}",
 	}
 }
