@@ -38,6 +38,8 @@ func parseSettings(help string) ([]property, error) {
 // settingSchema returns what a flag may be. A flag that may be repeated is a list, or a text with commas.
 func settingSchema(flag, kind, description string) schema {
 	switch {
+	case strings.Contains(description, "(DEPRECATED: "): // Whatever it was.
+		return schema{"type": []any{"integer", "string"}}
 	case flag == "runtime-defaults":
 		return schema{"type": "object"}
 	case strings.Contains(description, "may be repeated"):

@@ -43,6 +43,7 @@ func TestValues(t *testing.T) {
 		{"a text as setting", `settings: {fetch-timeout: 5m}`, config, "data/fetch-timeout", "5m"},
 		{"a number as setting", `settings: {fetch-max-bytes: 536870912}`, config, "data/fetch-max-bytes", "536870912"},
 		{"a switch as setting", `settings: {allow-exec-uploads: false}`, config, "data/allow-exec-uploads", "false"},
+		{"a setting of an earlier version", `settings: {max-collections: 1000, replication-timeout: 5m}`, config, "data/max-collections", "1000"},
 		{"a list as setting", `settings: {forbidden-networks: [10.96.0.0/16, 10.0.0.0/8]}`, config, "data/forbidden-networks", "10.96.0.0/16,10.0.0.0/8"},
 		{"defaults of operators", `settings: {runtime-defaults: {priorityClassName: mainframe}}`, config, "data/runtime-defaults", `{"priorityClassName":"mainframe"}`},
 		{"the namespace of Prometheus", `monitoring: {enabled: true, namespaces: [prometheus]}`, "NetworkPolicy/elsewhere/collection-operator-monitoring",

@@ -59,7 +59,7 @@ func table(t *testing.T) string {
 	var s options
 	var ours, ofPod strings.Builder
 	s.newFlags().VisitAll(func(flag *pflag.Flag) {
-		if flag.Hidden {
+		if flag.Hidden || flag.Deprecated != "" {
 			return
 		}
 		to, value := &ours, "none"
