@@ -28,6 +28,9 @@ const annotationMetadata = "zoscb.ibm.com/metadata"
 // maxSchedulingBytes limits what a message says about why a pod cannot be scheduled.
 const maxSchedulingBytes = 1024
 
+// maxRefusalBytes limits what a message says about why a pod is refused, or a container of it cannot be created.
+const maxRefusalBytes = 1024
+
 // maxHashBytes limits what is kept of a hash: anybody who may create pods can write it.
 const maxHashBytes = 64
 
@@ -48,8 +51,13 @@ func KeepDeployment(deployment *appsv1.Deployment) {
 	}
 	deployment.Spec.Template.Annotations = keepHashes(spec.Template.Annotations)
 	for _, condition := range is.Conditions {
-		if condition.Type == appsv1.DeploymentAvailable {
-			deployment.Status.Conditions = []appsv1.DeploymentCondition{{Type: condition.Type, Status: condition.Status}}
+		kept := appsv1.DeploymentCondition{Type: condition.Type, Status: condition.Status}
+		switch condition.Type {
+		case appsv1.DeploymentReplicaFailure:
+			kept.Message = strings.Clone(printable.Cut(condition.Message, maxRefusalBytes))
+			fallthrough
+		case appsv1.DeploymentAvailable:
+			deployment.Status.Conditions = append(deployment.Status.Conditions, kept)
 		}
 	}
 }
@@ -116,6 +124,19 @@ func keepContainers(statuses []corev1.ContainerStatus) []corev1.ContainerStatus 
 // one: status always has this one.
 const reasonPull = "ImagePullBackOff"
 
+// pullError returns why a node cannot pull an image, from what the kubelet says after a try, and between two of them, or "" if it does not
+// say that. Before Kubernetes 1.32 it says it only after a try.
+func pullError(message string) string {
+	if waits, ok := strings.CutPrefix(message, "Back-off pulling image "); ok {
+		_, message, _ = strings.Cut(waits, `": `)
+		_, message, _ = strings.Cut(message, ": ") // The reason of the last try.
+	}
+	if strings.HasPrefix(message, "rpc error: ") {
+		_, message, _ = strings.Cut(message, " desc = ")
+	}
+	return printable.Stable(message, maxRefusalBytes)
+}
+
 // maxImageBytes limits what a message has of the name of an image.
 const maxImageBytes = 512
 
@@ -127,10 +148,13 @@ func isPulling(state corev1.ContainerState) bool {
 // keepState keeps the messages of the containers that report with them.
 func keepState(container string, state corev1.ContainerState) corev1.ContainerState {
 	var kept corev1.ContainerState
-	if state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason) {
-		kept.Waiting = &corev1.ContainerStateWaiting{Reason: strings.Clone(state.Waiting.Reason)}
-		if kept.Waiting.Reason == "ErrImagePull" {
-			kept.Waiting.Reason = reasonPull
+	if is := state.Waiting; is != nil && !slices.Contains(startingReasons, is.Reason) {
+		kept.Waiting = &corev1.ContainerStateWaiting{Reason: strings.Clone(is.Reason)}
+		switch is.Reason {
+		case "ErrImagePull", reasonPull:
+			kept.Waiting.Reason, kept.Waiting.Message = reasonPull, pullError(is.Message)
+		case "CreateContainerConfigError", "InvalidImageName":
+			kept.Waiting.Message = printable.Stable(is.Message, maxRefusalBytes)
 		}
 	}
 	if ended := state.Terminated; ended != nil {
@@ -149,12 +173,23 @@ var startingReasons = []string{"", "PodInitializing", "ContainerCreating"}
 func PodChanged(before, after *corev1.Pod) bool {
 	was, is := before.DeepCopy(), after.DeepCopy()
 	was.ResourceVersion, is.ResourceVersion = "", ""
+	keepPullErrors(was.Status.InitContainerStatuses, is.Status.InitContainerStatuses)
+	keepPullErrors(was.Status.ContainerStatuses, is.Status.ContainerStatuses)
 	return !equality.Semantic.DeepEqual(was, is)
+}
+
+// keepPullErrors takes why an image cannot be pulled from before where a kubelet does not repeat it until the next try.
+func keepPullErrors(before, after []corev1.ContainerStatus) {
+	for i := range min(len(before), len(after)) {
+		if isPulling(before[i].State) && isPulling(after[i].State) && after[i].State.Waiting.Message == "" {
+			after[i].State.Waiting.Message = before[i].State.Waiting.Message
+		}
+	}
 }
 
 // DeploymentChanged reports whether something of a Deployment in the cache has changed but numbers on the way to being available.
 func DeploymentChanged(before, after *appsv1.Deployment) bool {
-	return DeploymentState(before) != DeploymentState(after) || Available(before) != Available(after)
+	return DeploymentState(before) != DeploymentState(after) || Available(before) != Available(after) || refusal(before) != refusal(after)
 }
 
 // DeploymentState is the state of a Deployment in the cache.
@@ -171,6 +206,18 @@ func Available(deployment *appsv1.Deployment) bool {
 		})
 }
 
+// refusal returns why the API server refuses the pod of a Deployment, such as for a ResourceQuota, a LimitRange, the Pod Security level of
+// the namespace or a PriorityClass that does not exist, or "" if it does not. The controllers of Kubernetes do not update the message while
+// pods are refused for the same reason, so that it does not change with each try.
+func refusal(deployment *appsv1.Deployment) string {
+	for _, condition := range deployment.Status.Conditions {
+		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+			return printable.Line(condition.Message, maxRefusalBytes)
+		}
+	}
+	return ""
+}
+
 // noPod is what a Deployment without a pod waits for.
 const noPod = "waiting for its pod to be created"
 
@@ -179,6 +226,9 @@ func describePods(ctx context.Context, cache client.Reader, id model.ID, deploym
 	pods := &corev1.PodList{}
 	err := cache.List(ctx, pods, client.InNamespace(deployment.Namespace), client.MatchingLabels(render.IdentityLabels(id)))
 	if err != nil || len(pods.Items) == 0 {
+		if refused := refusal(deployment); refused != "" {
+			return v2beta2.ReasonWorkloadUnavailable, "its pod is refused: " + refused
+		}
 		return v2beta2.ReasonProgressing, noPod
 	}
 	if missing := missingDependencies(deployment, pods.Items); missing != "" {
@@ -210,7 +260,7 @@ func unavailable(deployment client.ObjectKey, reason, message string) error {
 	return status.Waiting(reason, status.Watched, "Deployment %q is not available: %s", deployment, message)
 }
 
-// describeContainer omits the messages of container states: they contain names and delays that change with every restart. Of a container
+// describeContainer omits most messages of container states: they contain names and delays that change with every restart. Of a container
 // that was restarted several times it always says the same.
 func describeContainer(container corev1.ContainerStatus) []string {
 	state := container.State
@@ -222,8 +272,11 @@ func describeContainer(container corev1.ContainerStatus) []string {
 	case container.RestartCount >= manyRestarts && !container.Ready && last != nil && last.ExitCode != 0:
 		return []string{fmt.Sprintf("container %s: CrashLoopBackOff", container.Name)}
 	case isPulling(state):
-		return []string{fmt.Sprintf("container %s: %s: the node cannot pull image %q: see the events of the pod; if the registry needs credentials, "+
-			"name a Secret with them in spec.runtime.imagePullSecrets", container.Name, reasonPull, container.Image)}
+		return []string{fmt.Sprintf("container %s: %s: the node cannot pull image %q: %s; if the registry needs credentials, "+
+			"name a Secret with them in spec.runtime.imagePullSecrets", container.Name, reasonPull, container.Image,
+			cmp.Or(state.Waiting.Message, "see the events of the pod"))}
+	case state.Waiting != nil && state.Waiting.Message != "":
+		return []string{fmt.Sprintf("container %s: %s: %s", container.Name, state.Waiting.Reason, state.Waiting.Message)}
 	case state.Waiting != nil && !slices.Contains(startingReasons, state.Waiting.Reason):
 		return []string{fmt.Sprintf("container %s: %s", container.Name, state.Waiting.Reason)}
 	case state.Terminated != nil && state.Terminated.ExitCode != 0:

@@ -38,10 +38,16 @@ func TestPodChanged(t *testing.T) {
 		before, after *corev1.Pod
 		want          bool
 	}{
-		"it begins":            {pod(0, waiting("PodInitializing", ""), corev1.ContainerState{}), pod(0, running, corev1.ContainerState{}), false},
-		"another delay":        {pod(5, waiting("CrashLoopBackOff", "20s"), ended(1)), pod(6, waiting("CrashLoopBackOff", "40s"), ended(1)), false},
-		"no image":             {pod(0, waiting("ContainerCreating", ""), corev1.ContainerState{}), pod(0, waiting("ErrImagePull", ""), corev1.ContainerState{}), true},
-		"another try to pull":  {pod(0, waiting("ErrImagePull", "401"), corev1.ContainerState{}), pod(0, waiting("ImagePullBackOff", "5m"), corev1.ContainerState{}), false},
+		"it begins":     {pod(0, waiting("PodInitializing", ""), corev1.ContainerState{}), pod(0, running, corev1.ContainerState{}), false},
+		"another delay": {pod(5, waiting("CrashLoopBackOff", "20s"), ended(1)), pod(6, waiting("CrashLoopBackOff", "40s"), ended(1)), false},
+		"no image":      {pod(0, waiting("ContainerCreating", ""), corev1.ContainerState{}), pod(0, waiting("ErrImagePull", ""), corev1.ContainerState{}), true},
+		"a pause before the next try to pull": {pod(0, waiting("ErrImagePull", "401"), corev1.ContainerState{}),
+			pod(0, waiting("ImagePullBackOff", `Back-off pulling image "x:y": ErrImagePull: 401`), corev1.ContainerState{}), false},
+		"a pause, before Kubernetes 1.32": {pod(0, waiting("ErrImagePull", "401"), corev1.ContainerState{}),
+			pod(0, waiting("ImagePullBackOff", `Back-off pulling image "x:y"`), corev1.ContainerState{}), false},
+		"another try to pull": {pod(0, waiting("ErrImagePull", "read udp 10.0.0.1:40000->10.0.0.2:53: timeout"), corev1.ContainerState{}),
+			pod(0, waiting("ErrImagePull", "read udp 10.0.0.1:40001->10.0.0.2:53: timeout"), corev1.ContainerState{}), false},
+		"another cause":        {pod(0, waiting("ErrImagePull", "401"), corev1.ContainerState{}), pod(0, waiting("ErrImagePull", "404"), corev1.ContainerState{}), true},
 		"it ends":              {pod(0, running, corev1.ContainerState{}), pod(0, ended(1), corev1.ContainerState{}), true},
 		"it is restarted":      {pod(1, ended(1), corev1.ContainerState{}), pod(2, running, ended(1)), true},
 		"it cannot be placed":  {pod(0, running, corev1.ContainerState{}), unscheduled, true},
@@ -95,12 +101,15 @@ func TestDeploymentChanged(t *testing.T) {
 		change func(*appsv1.Deployment)
 		want   bool
 	}{
-		"another message":     {func(d *appsv1.Deployment) { d.Status.Conditions[0].Message = "x" }, false},
-		"a revision":          {func(d *appsv1.Deployment) { d.Annotations["deployment.kubernetes.io/revision"] = "1" }, false},
-		"an annotation":       {func(d *appsv1.Deployment) { d.Annotations["a"] = "b" }, true},
-		"another spec":        {func(d *appsv1.Deployment) { d.Generation = 2 }, true},
-		"not available":       {func(d *appsv1.Deployment) { d.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
-		"pods are replaced":   {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }, true},
+		"another message":   {func(d *appsv1.Deployment) { d.Status.Conditions[0].Message = "x" }, false},
+		"a revision":        {func(d *appsv1.Deployment) { d.Annotations["deployment.kubernetes.io/revision"] = "1" }, false},
+		"an annotation":     {func(d *appsv1.Deployment) { d.Annotations["a"] = "b" }, true},
+		"another spec":      {func(d *appsv1.Deployment) { d.Generation = 2 }, true},
+		"not available":     {func(d *appsv1.Deployment) { d.Status.Conditions[0].Status = corev1.ConditionFalse }, true},
+		"pods are replaced": {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas = 0 }, true},
+		"a pod is refused": {func(d *appsv1.Deployment) {
+			d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"})
+		}, true},
 		"another one instead": {func(d *appsv1.Deployment) { d.UID = "v" }, true},
 	} {
 		if got := DeploymentChanged(before, deployment(test.change)); got != test.want {
@@ -237,8 +246,17 @@ func TestDescribeContainer(t *testing.T) {
 		"failed":     {corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Message: "at 12:00"}}, []string{"container c ended with exit code 3"}},
 		"ended well": {corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}, nil},
 		"runs":       {corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, nil},
+		"no image": {
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "rpc error: code = NotFound desc = no such tag"}},
+			[]string{`container c: ImagePullBackOff: the node cannot pull image "": no such tag; if the registry needs credentials, name a Secret with them in spec.runtime.imagePullSecrets`},
+		},
+		"no user": {
+			corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "container has runAsNonRoot and image will run as root"}},
+			[]string{"container c: CreateContainerConfigError: container has runAsNonRoot and image will run as root"},
+		},
 	} {
-		if diff := cmp.Diff(test.want, describeContainer(corev1.ContainerStatus{Name: "c", State: test.state})); diff != "" {
+		kept := keepState("c", keepState("c", test.state)) // The cache may transform an object twice.
+		if diff := cmp.Diff(test.want, describeContainer(corev1.ContainerStatus{Name: "c", State: kept})); diff != "" {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 	}

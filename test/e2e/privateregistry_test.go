@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
@@ -45,10 +46,15 @@ var _ = Describe("A private registry", Ordered, func() {
 		spec := e.spec("pulled.tar.gz", archive)
 		spec.Runtime = &v2beta2.RuntimeSpec{Image: image + ":v1"}
 		oc := &v2beta2.OperatorCollection{ObjectMeta: e.meta("pulled"), Spec: spec}
-		Create(ctx, oc)
+		quota := &corev1.ResourceQuota{ObjectMeta: e.meta("full"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}}}
+		Create(ctx, quota, oc)
 		soc := &v2beta2.SubOperatorConfig{ObjectMeta: e.meta("pulled-soc")}
 		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(
-			ConditionFalse(), WithReason(v2beta2.ReasonWorkloadUnavailable), WithMessage(`the node cannot pull image "`+image+`:v1"`),
+			ConditionFalse(), WithReason(v2beta2.ReasonWorkloadUnavailable), WithMessage("its pod is refused: "), WithMessage("exceeded quota: full"),
+		))
+		Remove(ctx, quota)
+		Eventually(ctx, Condition(ctx, soc, v2beta2.ConditionReady)).Should(And(
+			ConditionFalse(), WithReason(v2beta2.ReasonWorkloadUnavailable), WithMessage(`the node cannot pull image "`+image+`:v1": failed to pull and unpack`),
 			WithMessage("name a Secret with them in spec.runtime.imagePullSecrets"),
 		))
 		Expect(private.Refused.Load()).To(BeNumerically(">", 0))

@@ -46,7 +46,7 @@ var _ = Describe("A SubOperatorConfig", func() {
 			Name: "operator", Image: "registry.invalid/x", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "401"}},
 		}}
 		Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
-		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, `container operator: ImagePullBackOff: the node cannot pull image "registry.invalid/x": see`, false)
+		ExpectFailure(ctx, defaultSOC(oc), v2beta2.ReasonWorkloadUnavailable, `container operator: ImagePullBackOff: the node cannot pull image "registry.invalid/x": 401; if`, false)
 		ExpectFailure(ctx, oc, v2beta2.ReasonWorkloadUnavailable, "ImagePullBackOff", false)
 		Get(ctx, Default, oc)
 		Expect(oc.Status.Phase).To(Equal(v2beta2.PhaseSuccessful), "phase follows Imported")

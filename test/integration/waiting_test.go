@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -60,6 +61,16 @@ var _ = Describe("What has not changed", func() {
 		operator.Status.ObservedGeneration, operator.Status.Replicas, operator.Status.UnavailableReplicas = operator.Generation, 1, 1
 		Expect(K8s.Status().Update(ctx, operator)).To(Succeed())
 		Consistently(requests).WithTimeout(quiet).Should(BeEmpty())
+
+		By("a pod that is refused")
+		const refused = `pods "x" is forbidden: exceeded quota: small`
+		operator.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: refused}}
+		Expect(K8s.Status().Update(ctx, operator)).To(Succeed())
+		ExpectFailure(ctx, soc, v2beta2.ReasonWorkloadUnavailable, "its pod is refused: "+refused, false)
+		ExpectFailure(ctx, oc, v2beta2.ReasonWorkloadUnavailable, "its pod is refused: "+refused, false)
+		operator.Status.Conditions = nil
+		Expect(K8s.Status().Update(ctx, operator)).To(Succeed())
+		ExpectFailure(ctx, soc, v2beta2.ReasonProgressing, "waiting for its pod to be created", false)
 
 		By("a pod that cannot be scheduled")
 		pod := &corev1.Pod{

@@ -3,7 +3,6 @@ package olm
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -71,7 +70,7 @@ func (s *state) planMessage() string {
 	if s.plan == nil || s.plan.Status.Message == "" {
 		return ""
 	}
-	return ": " + normalized(s.plan.Status.Message)
+	return ": " + printable.Stable(s.plan.Status.Message, maxTextBytes)
 }
 
 // catalogProblem returns the reason why OLM cannot resolve the Subscription, or nil.
@@ -84,7 +83,7 @@ func (s *state) catalogProblem() error {
 		if condition.Status != corev1.ConditionTrue {
 			continue
 		}
-		text := normalized(condition.Message)
+		text := printable.Stable(condition.Message, maxTextBytes)
 		if condition.Reason == reasonConstraintsNotSatisfiable {
 			text = fmt.Sprintf("to see the conflict, run kubectl describe subscriptions.operators.coreos.com %s -n %s", s.subscription.Name, s.subscription.Namespace)
 		}
@@ -162,10 +161,10 @@ func describeCSV(csv *operatorsv1alpha1.ClusterServiceVersion, plan *operatorsv1
 		case is.Reason == operatorsv1alpha1.CSVReasonRequirementsNotMet && planned:
 			return failed(missingRequirements(is.RequirementStatus))
 		case is.Reason == operatorsv1alpha1.CSVReasonOperatorConditionNotUpgradeable:
-			return failed(normalized(is.Message))
+			return failed(printable.Stable(is.Message, maxTextBytes))
 		}
 	case operatorsv1alpha1.CSVPhaseFailed:
-		return failed(cmp.Or(csvAdvice[is.Reason], normalized(is.Message)))
+		return failed(cmp.Or(csvAdvice[is.Reason], printable.Stable(is.Message, maxTextBytes)))
 	}
 	return status.Waiting(v2beta2.ReasonProgressing, intervals.Missing, "ClusterServiceVersion %q is %s", name,
 		cmp.Or(strings.TrimSpace(string(is.Phase)+" "+string(is.Reason)), "new"))
@@ -192,21 +191,12 @@ func missingRequirements(requirements []operatorsv1alpha1.RequirementStatus) str
 		}
 		for _, dependent := range r.Dependents {
 			if dependent.Status != operatorsv1alpha1.DependentStatusReasonSatisfied {
-				missing = append(missing, fmt.Sprintf("%s lacks %s %s", name, dependent.Kind, normalized(dependent.Message)))
+				missing = append(missing, fmt.Sprintf("%s lacks %s %s", name, dependent.Kind, printable.Stable(dependent.Message, maxTextBytes)))
 			}
 		}
 	}
 	slices.Sort(missing)
 	return "missing: " + printable.Cut(status.JoinNames(slices.Compact(missing)), maxTextBytes)
-}
-
-// unstable matches timestamps and local ports, which change with every attempt of OLM.
-var unstable = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?|[0-9a-fA-F.:\[\]]+:\d+->`)
-
-// normalized returns a text of OLM as one line without its unstable parts, so that status does not change with every attempt
-// of OLM.
-func normalized(text string) string {
-	return printable.Line(unstable.ReplaceAllString(text, ""), maxTextBytes)
 }
 
 // contentWarnings warns if the installed ClusterServiceVersion was rendered from another archive or for another image than

@@ -330,23 +330,6 @@ func TestGoesBack(t *testing.T) {
 	}
 }
 
-func TestNormalizedTexts(t *testing.T) {
-	for name, test := range map[string][2]string{
-		"a time":        {"failed at 2026-11-21T10:00:00.123Z: x", "failed at 2026-11-21T11:30:07Z: x"},
-		"a port":        {"read udp 10.0.0.1:40000->10.0.0.2:53: timeout", "read udp 10.0.0.1:41234->10.0.0.2:53: timeout"},
-		"several lines": {"a\n\tb", "a b"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if a, b := normalized(test[0]), normalized(test[1]); a != b {
-				t.Errorf("%q becomes %q, and %q becomes %q", test[0], a, test[1], b)
-			}
-		})
-	}
-	if got := normalized(strings.Repeat("long ", maxTextBytes)); len(got) > maxTextBytes {
-		t.Errorf("%d bytes", len(got))
-	}
-}
-
 func TestMissingRequirements(t *testing.T) {
 	got := missingRequirements([]operatorsv1alpha1.RequirementStatus{
 		{Kind: "CustomResourceDefinition", Name: "there", Status: operatorsv1alpha1.RequirementStatusReasonPresent},

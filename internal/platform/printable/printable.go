@@ -59,6 +59,14 @@ func Line(s string, limit int) string {
 	return Cut(strings.Join(strings.Fields(Lines(s)), " "), limit)
 }
 
+// unstable matches times and local ports.
+var unstable = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:?\d{2})?|[0-9a-fA-F.:\[\]]+:\d+->`)
+
+// Stable returns a text like Line, but without what differs between attempts that fail for the same reason: times and local ports.
+func Stable(s string, limit int) string {
+	return Line(unstable.ReplaceAllString(s[:min(len(s), 16*limit)], ""), limit)
+}
+
 // Escape returns a text in which everything but printable characters is escaped as in Go: it shows what was there.
 func Escape(s string) string {
 	if isClean(s) && !strings.ContainsAny(s, "\n\t") {

@@ -116,3 +116,20 @@ func check(t *testing.T, text, line string) {
 		t.Errorf("%q has become %q", text, line)
 	}
 }
+
+func TestStable(t *testing.T) {
+	for name, test := range map[string][2]string{
+		"a time":        {"failed at 2026-11-21T10:00:00.123Z: x", "failed at 2026-11-21T11:30:07Z: x"},
+		"a port":        {"read udp 10.0.0.1:40000->10.0.0.2:53: timeout", "read udp 10.0.0.1:41234->10.0.0.2:53: timeout"},
+		"several lines": {"a\n\tb", "a b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if a, b := Stable(test[0], 64), Stable(test[1], 64); a != b {
+				t.Errorf("%q becomes %q, and %q becomes %q", test[0], a, test[1], b)
+			}
+		})
+	}
+	if got := Stable(strings.Repeat("long ", 64), 64); len(got) > 64 {
+		t.Errorf("%d bytes", len(got))
+	}
+}
