@@ -175,9 +175,9 @@ var alerts = map[string]struct {
 		after:  10 * time.Minute, labels: `{object_namespace="team"}`,
 	},
 	"CollectionOperatorBudgetNearlyUsed": {
-		series: `collection_operator_budget_used{budget="collections",pod="m-0"} 95x2000
-  collection_operator_budget_limit{budget="collections",pod="m-0"} 100x2000`,
-		after: time.Hour, labels: `{budget="collections"}`,
+		series: `collection_operator_budget_used{budget="kinds",pod="m-0"} 95x2000
+  collection_operator_budget_limit{budget="kinds",pod="m-0"} 100x2000`,
+		after: time.Hour, labels: `{budget="kinds"}`,
 	},
 }
 

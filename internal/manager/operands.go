@@ -106,18 +106,5 @@ func (s *operandSettings) newManager() (manager.Manager, error) {
 
 // operandsCommand runs with a ServiceAccount of its own: the manager's permissions are not needed for requests.
 func operandsCommand() *cobra.Command {
-	var s operandSettings
-	command := &cobra.Command{
-		Use:   "operands",
-		Short: "Installs what OperandRequests ask for",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			return s.run(cmd.Context())
-		},
-	}
-	s.addFlags(command.Flags())
-	return command
+	return subcommand("operands", "Installs what OperandRequests ask for", &operandSettings{})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -96,20 +95,7 @@ func (s *policySettings) wanted() ([]*unstructured.Unstructured, error) {
 
 // policiesCommand runs with a ServiceAccount of its own: the manager must not be able to change the policies that restrict it.
 func policiesCommand() *cobra.Command {
-	var s policySettings
-	command := &cobra.Command{
-		Use:   "policies",
-		Short: "Applies the ValidatingAdmissionPolicies, and keeps them applied",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			return s.run(cmd.Context())
-		},
-	}
-	s.addFlags(command.Flags())
-	return command
+	return subcommand("policies", "Applies the ValidatingAdmissionPolicies, and keeps them applied", &policySettings{})
 }
 
 // applyPolicies applies the policies server-side. The API server changes nothing about those that are as they should be.

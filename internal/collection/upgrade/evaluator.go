@@ -201,8 +201,8 @@ func (j *Evaluator) irreversible(resource *unstructured.Unstructured) []Problem 
 	if j.was == nil || j.was.MigrationReversible || j.was.ID() != j.is.ID() { // Versions of two collections have no order.
 		return nil
 	}
-	if j.was.ID() != j.is.ID() || !gate.IsOlder(j.is.Version.String(), j.was.Version.String()) {
-		return nil // It does not go back: the resource was migrated by a collection that was replaced, or the user has gone back before.
+	if !gate.IsOlder(j.is.Version.String(), j.was.Version.String()) {
+		return nil // It does not go back: the user has gone back before.
 	}
 	status, _ := resource.Object["status"].(map[string]any)
 	migration := runstatus.LastMigration(status)
