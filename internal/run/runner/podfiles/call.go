@@ -74,22 +74,37 @@ func (c Call) Report() (runstatus.Report, error) {
 // Artifacts are those of all runs of the resource.
 func (c Call) Artifacts() Artifacts { return Artifacts(filepath.Join(c.Dir, "artifacts")) }
 
-// LockFolder takes the lock of a resource's run folder. It returns nil if another process has it. The lock ends when the file
-// is closed here and in each process that inherited it.
+// LockFolder takes the lock of a resource's run folder. It returns nil if another process has it, or has removed the folder since it was
+// opened. The lock ends when the file is closed here and in each process that inherited it.
 func LockFolder(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "run.lock"), os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o660)
+	path := filepath.Join(dir, "run.lock")
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|syscall.O_CLOEXEC, 0o660)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if err == nil {
+	isHeld, err := lockFile(file, path)
+	if isHeld {
 		return file, nil
 	}
 	_ = file.Close()
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return nil, nil
-	}
 	return nil, err
+}
+
+// lockFile reports whether it has locked the file that is now at a path. The lock of one that was removed keeps nobody away.
+func lockFile(file *os.File, path string) (bool, error) {
+	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	locked, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(path)
+	return err == nil && os.SameFile(locked, there), ignoreMissing(err)
 }
 
 // ArtifactsLimit returns how many runs of a resource are kept: the annotation, within bounds, or what the settings say.

@@ -88,3 +88,34 @@ func TestArtifactsOfSkippedCalls(t *testing.T) {
 		t.Errorf("after the rotation: %v, want %v", got, want)
 	}
 }
+
+// A process opens the file, another one that has the lock removes the folder, and a third one makes it again.
+func TestLockOfARemovedFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "one")
+	apiserver.Must(t, os.Mkdir(dir, 0o700))
+	path := filepath.Join(dir, "run.lock")
+	first, err := LockFolder(dir)
+	if first == nil || err != nil {
+		t.Fatal(first, err)
+	}
+	late, err := os.Open(path)
+	apiserver.Must(t, err)
+	defer func() { _ = late.Close() }()
+	if held, err := lockFile(late, path); held || err != nil {
+		t.Error("another process has the lock", held, err)
+	}
+	apiserver.Must(t, os.RemoveAll(dir))
+	apiserver.Must(t, first.Close())
+	if held, err := lockFile(late, path); held || err != nil {
+		t.Error("the file does not exist any more", held, err)
+	}
+	apiserver.Must(t, os.Mkdir(dir, 0o700))
+	second, err := LockFolder(dir)
+	if second == nil || err != nil {
+		t.Fatal(second, err)
+	}
+	if held, err := lockFile(late, path); held || err != nil {
+		t.Error("it is another file", held, err)
+	}
+	apiserver.Must(t, second.Close())
+}
