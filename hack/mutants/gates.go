@@ -3,21 +3,13 @@ package main
 // ofRuns are faults of what decides whether a playbook runs.
 var ofRuns = []mutation{
 	{
-		"a run starts without a record that says so", "recorder.writeStart",
+		"a run starts without a record that says so", "recorder.begin",
 		"live, err := r.setRecord(ctx, s.live, record)", "live, err := s.live, error(nil); _ = record",
 	},
 	{
-		"the record of a run comes after its status", "recorder.writeStart",
-		`live, err := r.setRecord(ctx, s.live, record)
-	if err != nil {
-		return fmt.Errorf("write the record: %w", err)
-	}
-	if _, err := r.writeStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {`,
-		`live, err := r.writeStatus(ctx, s.live, runstatus.Start(statusOf(s.live), r.statusResource(s.live), entry.Run))
-	if err != nil {
-		return fmt.Errorf("write the record: %w", err)
-	}
-	if _, err := r.setRecord(ctx, live, record); err != nil {`,
+		"the record of a run comes after its status", "recorder.begin",
+		"live, err := r.setRecord(ctx, s.live, record)",
+		"_ = r.writeStart(ctx, s.live, entry)\n\tlive, err := r.resource.get(ctx)\n\tif err == nil {\n\t\tlive, err = r.setRecord(ctx, live, record)\n\t}",
 	},
 	{
 		"a gate does not take the lock of its pod", "(*runner).handle",
@@ -86,6 +78,6 @@ var ofCredentials = []mutation{
 		"the user of a personal credential may be an option of ssh", "parsePersonal",
 		`err == nil && credential.User != "" && !endpoint.IsUser(credential.User)`, "false",
 	},
-	{"a run with a personal credential has the logon of the endpoint", "(*personal).write", "delete(variables, name)", "_ = name"},
-	{"a personal credential stays after its run", "(*personal).forget", "os.RemoveAll(p.folder)", "error(nil)"},
+	{"a run with a personal credential has the logon of the endpoint", "(*Personal).Write", "delete(variables, name)", "_ = name"},
+	{"a personal credential stays after its run", "secrets.forget", "os.RemoveAll(p.Folder)", "error(nil)"},
 }

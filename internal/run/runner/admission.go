@@ -20,7 +20,7 @@ type permit struct {
 	// withoutSlot).
 	slot *podfiles.Slot
 	// personal is the credential of the user that the run uses, or nil.
-	personal *personal
+	personal *podfiles.Personal
 	// waited is how long the run has waited for its endpoint.
 	waited time.Duration
 }

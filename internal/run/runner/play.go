@@ -50,7 +50,7 @@ func (r *play) command(lock *os.File) *exec.Cmd {
 		r.useCheckMode(command)
 	}
 	if r.personal != nil {
-		command.Env = append(command.Env, r.personal.environment()...)
+		command.Env = append(command.Env, r.personal.Environment()...)
 	}
 	if r.slot == nil {
 		command.Env = append(command.Env, withoutSlot+"=true")
@@ -63,8 +63,8 @@ func (r *play) command(lock *os.File) *exec.Cmd {
 // run runs the real ansible-runner until its end.
 func (r *play) run(ctx context.Context, lock *os.File) (runstatus.Report, gate.Outcome) {
 	if r.personal != nil {
-		defer r.personal.forget(r.scope)
-		if err := r.personal.write(r.files.EndpointsDir); err != nil {
+		defer secrets{r.scope}.forget(r.personal)
+		if err := r.personal.Write(r.files.EndpointsDir); err != nil {
 			return evaluate(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
 		}
 	}

@@ -23,7 +23,8 @@ type recorder struct{ *scope }
 
 // begin prepares the run folder and writes that a run starts: to the journal, to the record and to status, in this order.
 // Until the run ends, its record says Interrupted, so that the next pod starts it again if this one does not see the end. The
-// record comes before status, because one that is older than status does not count. If a write fails, no run starts.
+// record comes before status, because one that is older than status does not count. If a write fails, no run starts. If the record may
+// have been written by then, the next call writes what became of the run.
 func (r recorder) begin(ctx context.Context, s situation, p permit) (*podfiles.Entry, error) {
 	if err := prepareFolder(r.scope, r.supplyOf(s.live), s.decision.Migration); err != nil {
 		return nil, err
@@ -42,23 +43,48 @@ func (r recorder) begin(ctx context.Context, s situation, p permit) (*podfiles.E
 	if err := r.journal.Write(*entry); err != nil {
 		return nil, err
 	}
-	if err := r.writeStart(ctx, s, entry); err != nil {
-		return nil, errors.Join(err, r.journal.Remove(entry.UID))
+	record := gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, now.Time, 0)
+	live, err := r.setRecord(ctx, s.live, record)
+	if apierrors.IsConflict(err) {
+		return nil, errors.Join(err, r.journal.Remove(entry.UID)) // Nothing is written.
+	}
+	if err != nil {
+		return nil, r.dropStart(entry, fmt.Errorf("write the record: %w", err))
+	}
+	if err := r.writeStart(ctx, live, entry); err != nil {
+		return nil, r.dropStart(entry, fmt.Errorf("write status: %w", err))
 	}
 	return entry, nil
 }
 
-// writeStart writes to the resource that a run starts.
-func (r recorder) writeStart(ctx context.Context, s situation, entry *podfiles.Entry) error {
-	record := gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, entry.Run.Started.Time, 0)
-	live, err := r.setRecord(ctx, s.live, record)
-	if err != nil {
-		return fmt.Errorf("write the record: %w", err)
-	}
-	if _, err := r.writeStatus(ctx, live, runstatus.Start(statusOf(live), r.statusResource(live), entry.Run)); err != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
-	return nil
+// writeStart writes to status that a run starts, whose record says so already. Somebody may change the resource at the same time: the
+// run is one of the resource as it was when the record was written.
+func (r recorder) writeStart(ctx context.Context, live *unstructured.Unstructured, entry *podfiles.Entry) error {
+	return r.repeat(ctx, "the run starts later", func() error {
+		about := r.statusResource(live)
+		about.Generation = entry.Generation
+		_, err := r.writeStatus(ctx, live, runstatus.Start(statusOf(live), about, entry.Run))
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		now, readErr := r.resource.get(ctx)
+		if readErr != nil {
+			return readErr
+		}
+		if now.GetUID() != entry.UID {
+			return apierrors.NewNotFound(kindResource(r.files, r.files.Kind.Plural).GroupResource(), r.resource.name)
+		}
+		live = now
+		return err
+	})
+}
+
+// dropStart lets the next call write why a run has not started. It returns the error with which this call ends.
+func (r recorder) dropStart(entry *podfiles.Entry, err error) error {
+	report := runstatus.Report{Failures: []runstatus.Failure{{Message: fmt.Sprintf("the run did not start: %v", err)}}}
+	complete(entry, report, gate.OutcomeInterrupted, time.Now())
+	entry.Slot = nil // The caller gives it back.
+	return errors.Join(err, r.journal.Write(*entry))
 }
 
 // complete adds the end of a run to its entry.
@@ -83,7 +109,7 @@ func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) 
 	if entry == nil {
 		return live, nil
 	}
-	if err := os.RemoveAll(personalFolder(r.files, entry.UID, entry.Run.ID)); err != nil {
+	if err := os.RemoveAll(r.files.PersonalFolder(entry.UID, entry.Run.ID)); err != nil {
 		return nil, fmt.Errorf("remove the credential of an earlier run: %w", err)
 	}
 	if entry.Check {
@@ -132,7 +158,7 @@ func (r recorder) repeat(ctx context.Context, note string, write func() error) e
 	reported := ""
 	for delay := r.intervals.PersistRetry; ; delay = min(2*delay, r.intervals.PersistMaxRetry) {
 		err := write()
-		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err)
+		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || r.resource.isGone(err)
 		if err == nil || permanent || time.Now().After(deadline) {
 			return err
 		}

@@ -2,13 +2,10 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -99,18 +96,9 @@ func (r secrets) secretNames(ctx context.Context, variables map[string]any) ([]s
 // personalPolicy is the ValidatingAdmissionPolicy that decides who may name a Secret.
 const personalPolicy = "collection-operator-personal-credentials"
 
-// personal is the credential of a user, for one run.
-type personal struct {
-	// endpoint is the one that it is for.
-	endpoint   string
-	credential endpoint.Credential
-	// folder is in memory, and has what the run gets. It is named after the run.
-	folder string
-}
-
 // takePersonal reads the credential that a resource names. It does nothing if the installation has the credential of the endpoint.
 // Annotation and spec are those of the same version of the resource, which is the one that begin makes the run of.
-func (r secrets) takePersonal(ctx context.Context, live *unstructured.Unstructured, name string, l *podfiles.Logon) (*personal, error) {
+func (r secrets) takePersonal(ctx context.Context, live *unstructured.Unstructured, name string, l *podfiles.Logon) (*podfiles.Personal, error) {
 	if l.Personal == nil {
 		return nil, nil
 	}
@@ -147,7 +135,7 @@ func (r secrets) takePersonal(ctx context.Context, live *unstructured.Unstructur
 		l.User = credential.User
 	}
 	l.Credential = l.Personal.Credential(l.User, credential.PrivateKey, credential.Passphrase, credential.Password)
-	return &personal{endpoint: name, credential: credential, folder: personalFolder(r.files, live.GetUID(), r.call.Ident)}, nil
+	return &podfiles.Personal{Endpoint: name, Credential: credential, Folder: r.files.PersonalFolder(live.GetUID(), r.call.Ident)}, nil
 }
 
 func parsePersonal(object *unstructured.Unstructured, userKnown bool) (endpoint.Credential, error) {
@@ -185,78 +173,12 @@ func (r secrets) isProtected(ctx context.Context, secretName string) (bool, erro
 	return false, fmt.Errorf("find out whether policy %s is in effect: %w", personalPolicy, err)
 }
 
-// personalFolder returns the folder of the credential of a run. A playbook that outlives its gate never finds what a later run gets.
-// The path is short, because ssh has sockets in it, whose paths have at most 107 bytes.
-func personalFolder(f *podfiles.Files, uid types.UID, run string) string {
-	sum := sha256.Sum256([]byte(string(uid) + "/" + run))
-	return filepath.Join(f.StateDir, "p", hex.EncodeToString(sum[:])[:10])
-}
-
-// logonVariables are those of Ansible with which the variables of an endpoint would log on as somebody else.
-var logonVariables = []string{
-	"ansible_ssh_user", "ansible_password", "ansible_ssh_pass", "ansible_ssh_password", "ansible_private_key_file", "ansible_ssh_private_key_file",
-	"ansible_private_key", "ansible_ssh_private_key", "ansible_private_key_passphrase", "ansible_ssh_private_key_passphrase",
-}
-
-// write writes what the installation has of the endpoint, and the credential, for this user alone.
-func (p *personal) write(endpointsDir string) error {
-	if err := os.RemoveAll(p.folder); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(p.endpoints(), 0o700); err != nil {
-		return err
-	}
-	variables := map[string]json.RawMessage{}
-	if err := podfiles.ReadJSON(filepath.Join(endpointsDir, p.endpoint+"_vars.yaml"), &variables); err != nil {
-		return err
-	}
-	for _, name := range logonVariables {
-		delete(variables, name)
-	}
-	if p.credential.User != "" {
-		user, err := json.Marshal(p.credential.User)
-		if err != nil {
-			return err
-		}
-		variables["ansible_user"] = user
-	}
-	content, err := json.Marshal(variables)
-	if err != nil {
-		return err
-	}
-	knownHosts, err := podfiles.ReadFile(filepath.Join(endpointsDir, p.endpoint+"_known_hosts"))
-	if err != nil {
-		return err
-	}
-	for suffix, content := range map[string][]byte{
-		"_vars.yaml": content, "_known_hosts": knownHosts,
-		"_key": p.credential.PrivateKey, "_passphrase": p.credential.Passphrase, "_password": p.credential.Password,
-	} {
-		if len(content) == 0 {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(p.endpoints(), p.endpoint+suffix), content, 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *personal) endpoints() string { return filepath.Join(p.folder, "endpoints") }
-
-// environment lets the run find its credential instead of the installation's endpoints, and have copies and connections of its own.
-func (p *personal) environment() []string {
-	return []string{
-		"ZOSCB_ENDPOINTS_DIR=" + p.endpoints(), "ZOSCB_STATE_DIR=" + filepath.Join(p.folder, "state"), "ANSIBLE_SSH_CONTROL_PATH_DIR=" + p.folder,
-	}
-}
-
 // forget ends the connections of a run, and removes its credential.
-func (p *personal) forget(r *scope) {
+func (r secrets) forget(p *podfiles.Personal) {
 	if err := process.KillOrphans(r.intervals.Grace, true); err != nil {
 		r.out.Note("end the connections of the run: %v", err)
 	}
-	if err := os.RemoveAll(p.folder); err != nil {
+	if err := os.RemoveAll(p.Folder); err != nil {
 		r.out.Note("remove the credential of the run: %v", err)
 	}
 }

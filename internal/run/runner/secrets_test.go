@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,8 +28,8 @@ report '{"ended": "successful"}'`)
 "ansible_ssh_user": "SHARED", "ansible_password": "shared", "ansible_ssh_private_key_file": "/shared"}`), 0o600))
 	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos1_known_hosts"), []byte("h ssh-ed25519 AAAA\n"), 0o600))
 	apiserver.Must(t, os.WriteFile(filepath.Join(endpoints, "zos2_key"), []byte("another"), 0o600))
-	folder := personalFolder(r.files, "5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "42")
-	r.personal = &personal{endpoint: "zos1", credential: endpoint.Credential{User: "ALICE", PrivateKey: []byte("k3y")}, folder: folder}
+	folder := r.files.PersonalFolder("5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "42")
+	r.personal = &podfiles.Personal{Endpoint: "zos1", Credential: endpoint.Credential{User: "ALICE", PrivateKey: []byte("k3y")}, Folder: folder}
 	apiserver.Must(t, os.MkdirAll(filepath.Join(folder, "endpoints"), 0o700))
 	apiserver.Must(t, os.WriteFile(filepath.Join(folder, "endpoints", "zos1_password"), []byte("left by a run that was killed"), 0o600))
 
@@ -61,23 +60,11 @@ func mustRead(t *testing.T, path string) []byte {
 	return content
 }
 
-// ssh appends a random suffix of 17 bytes to the path of a socket while it creates it, and Ansible's %C has 40.
-func TestPathsOfSocketsAreShort(t *testing.T) {
-	f := &podfiles.Files{StateDir: "/opt/ansible/home/zoscb"}
-	folder := personalFolder(f, "5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "2079224004096878988")
-	if path := folder + "/" + strings.Repeat("f", 12) + strings.Repeat("c", 40) + strings.Repeat("x", 17); len(path) > 107 {
-		t.Errorf("%d bytes: %s", len(path), path)
-	}
-	if another := personalFolder(f, "5a1c1e0e-7c1d-4e0e-9f4e-0123456789ab", "2079224004096878989"); another == folder {
-		t.Errorf("two runs have %s", folder)
-	}
-}
-
 func TestCredentialOfARunThatLostItsGateIsRemoved(t *testing.T) {
 	r := newPlay(t, "")
 	r.files.StateDir = t.TempDir()
 	r.journal = podfiles.Journal{Dir: t.TempDir()}
-	folder := personalFolder(r.files, "a", "41")
+	folder := r.files.PersonalFolder("a", "41")
 	apiserver.Must(t, os.MkdirAll(folder, 0o700))
 	apiserver.Must(t, r.journal.Write(podfiles.Entry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
 	if _, err := (recorder{r.scope}).recover(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
