@@ -398,6 +398,43 @@ func TestNextAfterAnOutage(t *testing.T) {
 	}
 }
 
+func TestRunsThatAreLostAgainAndAgain(t *testing.T) {
+	retry := Decision{Action: ActionRun, Reason: ReasonRetry, Attempt: 2}
+	soon := now.Add(10 * time.Second)
+	for name, tc := range map[string]struct {
+		last  *Record
+		d     Decision
+		alone bool
+		want  Record
+	}{
+		"at first":       {nil, run(ReasonNew, nil), false, Record{Lost: 1, NextRetry: soon}},
+		"again":          {&Record{Lost: 1}, retry, false, Record{Lost: 2, NextRetry: soon}},
+		"too often":      {&Record{Lost: 2}, retry, true, Record{Lost: 3}},
+		"after a change": {&Record{Lost: 3}, run(ReasonChanged, nil), false, Record{Lost: 1, NextRetry: soon}},
+	} {
+		in := input(tc.last)
+		r := Lost(in, tc.d, "r2", now)
+		if got := (Record{Lost: r.Lost, NextRetry: r.NextRetry}); !cmp.Equal(tc.want, got) || r.Outcome != OutcomeInterrupted {
+			t.Errorf("%s: record (-want +got):\n%s", name, cmp.Diff(tc.want, got))
+		}
+		if got := RunsAlone(in, tc.d); got != tc.alone {
+			t.Errorf("%s: runs alone %v", name, got)
+		}
+	}
+	for outcome, want := range map[Outcome]int{
+		OutcomeSucceeded: 0, OutcomeFailed: 0, OutcomeUnreachable: 0, OutcomeRefused: 0, OutcomeCancelled: 0,
+		OutcomeInterrupted: 2, // The pod was deleted: the playbook is not the reason.
+	} {
+		if got := Next(input(&Record{Lost: 2}), retry, "r2", outcome, now, 0).Lost; got != want {
+			t.Errorf("%s: %d lost, want %d", outcome, got, want)
+		}
+	}
+	rests := Decide(input(record(func(r *Record) { r.Outcome, r.Lost = OutcomeInterrupted, MaxLost })))
+	if rests.Action != ActionSkip {
+		t.Errorf("after the last one: %+v", rests)
+	}
+}
+
 func TestRunsThatAreRefusedAgainAndAgain(t *testing.T) {
 	retry := Decision{Action: ActionRun, Reason: ReasonRetry, Attempt: 2}
 	for name, tc := range map[string]struct {

@@ -37,15 +37,33 @@ func Next(in Input, d Decision, id string, outcome Outcome, finished time.Time, 
 	return r
 }
 
+// MaxLost is the number of runs in a row that end for an unknown reason after which a resource rests: it may end its container or its pod.
+const MaxLost = 3
+
+// Lost returns the record after a run that in and d led to, and of which nobody knows how it ended.
+func Lost(in Input, d Decision, id string, finished time.Time) Record {
+	r := Next(in, d, id, OutcomeInterrupted, finished, 0)
+	if r.Lost++; r.Lost >= MaxLost {
+		r.NextRetry = time.Time{}
+	}
+	return r
+}
+
+// RunsAlone reports whether a run that the input leads to must not be in progress together with another such run: those that ended for an
+// unknown reason more than once ended together with others, of which one may be the reason.
+func RunsAlone(in Input, d Decision) bool {
+	return d.Reason == ReasonRetry && in.Record != nil && in.Record.Lost > 1
+}
+
 // fail sets when a failed run is tried again.
 func (r *Record) fail(in Input, d Decision) {
-	unreached, refused := 0, 0
+	unreached, refused, lost := 0, 0, 0
 	if in.Record != nil && d.Reason == ReasonRetry {
-		unreached, refused = in.Record.Unreached, in.Record.Refused
+		unreached, refused, lost = in.Record.Unreached, in.Record.Refused, in.Record.Lost
 	}
 	switch {
-	case r.Outcome == OutcomeInterrupted: // The playbook is not the reason.
-		r.Unreached, r.Refused = unreached, refused
+	case r.Outcome == OutcomeInterrupted: // The playbook is not the reason, as far as known.
+		r.Unreached, r.Refused, r.Lost = unreached, refused, lost
 		r.NextRetry = r.Finished.Add(firstRetryDelay)
 	case r.Outcome == OutcomeUnreachable && d.Canary:
 		r.Unreached = unreached

@@ -132,6 +132,8 @@ type Record struct {
 	Unreached int `json:"unreached,omitempty"`
 	// Refused is the number of runs in a row that ended as Refused.
 	Refused int `json:"refused,omitempty"`
+	// Lost is the number of runs in a row that ended as Interrupted for an unknown reason. The present run is one of them until it ends.
+	Lost int `json:"lost,omitempty"`
 	// NextRetry is the earliest time of the next attempt. Zero means that there is none, or after Unreachable and Refused, that it
 	// starts as soon as the endpoint can be used.
 	NextRetry time.Time `json:"nextRetry,omitzero"`

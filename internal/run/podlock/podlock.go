@@ -214,6 +214,30 @@ func (l Lock) Termination(ctx context.Context) (Termination, error) {
 	}, nil
 }
 
+// ContainerEnded returns the reason for which a container of this pod has ended last, such as OOMKilled, or "" if none has since then, or
+// if that is not known.
+func (l Lock) ContainerEnded(ctx context.Context, since time.Time) string {
+	object, err := l.Client.Resource(pods).Namespace(l.Namespace).Get(ctx, l.PodName, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	pod := &corev1.Pod{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, pod); err != nil {
+		return ""
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		ended := status.LastTerminationState.Terminated
+		if ended == nil || ended.FinishedAt.Time.Before(since.Truncate(time.Second)) {
+			continue
+		}
+		if ended.Reason == "Error" || ended.Reason == "" || ended.Reason == "Completed" {
+			return fmt.Sprintf("exit code %d", ended.ExitCode)
+		}
+		return ended.Reason
+	}
+	return ""
+}
+
 // annotationClosing, on the Lease, has its holder and the time until which that starts no run, separated by a space: the manager is about
 // to remove the operator, and waits until the running playbooks have ended. Another pod may run playbooks.
 const annotationClosing = "zoscb.ibm.com/no-new-runs"

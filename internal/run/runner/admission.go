@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ type permit struct {
 	slot *podfiles.Slot
 	// personal is the credential of the user that the run uses, or nil.
 	personal *podfiles.Personal
+	// alone must be closed after the run, if it is not nil.
+	alone *os.File
 	// waited is how long the run has waited for its endpoint.
 	waited time.Duration
 }
@@ -35,7 +38,16 @@ func mayStart(ctx context.Context, r *scope, s situation) (permit, error) {
 	if err := (secrets{r}).await(ctx, s.live); err != nil {
 		return permit{}, err
 	}
-	return admit(ctx, endpoints{r}, s)
+	var alone *os.File
+	if gate.RunsAlone(s.input, s.decision) {
+		var err error
+		if alone, err = r.runAlone(s.live); err != nil {
+			return permit{}, err
+		}
+	}
+	p, err := admit(ctx, endpoints{r}, s)
+	p.alone = alone
+	return p, err
 }
 
 // admit asks whether a run may use its endpoint.

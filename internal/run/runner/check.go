@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/answer"
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
@@ -23,13 +24,13 @@ type driftCheck struct{ recorder }
 // run runs the playbook in check mode and writes the result to the resource. Nothing is written before: if the pod ends
 // during a check, or the result cannot be written, the check is due again. Its output, which shows the content of files, is
 // neither logged nor kept.
-func (r driftCheck) run(ctx context.Context, s situation, p permit, lock *os.File) (answer, error) {
+func (r driftCheck) run(ctx context.Context, s situation, p permit, lock *os.File) (answer.Answer, error) {
 	if err := prepareFolder(r.scope, r.supplyOf(s.live), nil); err != nil {
-		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
+		return answer.Answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
 	}
 	entry := podfiles.Entry{UID: s.live.GetUID(), Check: true, Slot: p.slot, Run: runstatus.Run{ID: r.call.Ident}}
 	if err := r.journal.Write(entry); err != nil {
-		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
+		return answer.Answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
 	}
 	if err := r.tickets.Remove(entry.UID, ""); err != nil {
 		r.out.Note("ticket: %v", err)
@@ -48,7 +49,7 @@ func (r driftCheck) run(ctx context.Context, s situation, p permit, lock *os.Fil
 	record := gate.Checked(s.input, outcome, check.Finished)
 	if err := r.write(ctx, s, check, record); err != nil {
 		r.out.Note("the result of the drift check cannot be written, it is checked again later: %v", err)
-		return askAgain(gate.RecheckInterval), nil
+		return answer.Again(gate.RecheckInterval), nil
 	}
 	return afterCheck(s, outcome, record), nil
 }
@@ -102,17 +103,17 @@ func (r driftCheck) write(ctx context.Context, s situation, check runstatus.Chec
 
 // afterCheck returns the answer after a check. One that did not take place because of the endpoint is tried again at the next
 // look.
-func afterCheck(s situation, outcome gate.Outcome, record gate.Record) answer {
+func afterCheck(s situation, outcome gate.Outcome, record gate.Record) answer.Answer {
 	if !outcome.IsOfPlaybook() {
-		return askAgain(gate.RecheckInterval)
+		return answer.Again(gate.RecheckInterval)
 	}
 	in := s.input
 	in.Record, in.Now = &record, time.Now()
 	next := gate.Decide(in)
 	if next.Action == gate.ActionRun || next.Action == gate.ActionCheck {
-		return askAgain(time.Second)
+		return answer.Again(time.Second)
 	}
-	return askAgain(next.After)
+	return answer.Again(next.After)
 }
 
 // refuse answers a request for a drift check of a kind that does not support it, once.

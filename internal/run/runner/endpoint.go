@@ -21,6 +21,7 @@ import (
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
+	"github.com/collection-operator/collection-operator/internal/run/runner/answer"
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
@@ -183,17 +184,17 @@ func endSlot(p *podfiles.Slot, state *endpoint.State, request endpoint.Request, 
 }
 
 // abandon lets a resource go without a run, and says so in the state of its endpoint, as far as that still exists, and in an event.
-func (r endpoints) abandon(ctx context.Context, s situation) (answer, error) {
+func (r endpoints) abandon(ctx context.Context, s situation) (answer.Answer, error) {
 	name := endpointOf(specOf(s.live))
 	isNew, err := r.addAbandoned(ctx, s, name)
 	if err != nil && !isUnusable(err) {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	if isNew {
 		r.announce(ctx, s.live, corev1.EventTypeWarning, "Abandoned",
 			fmt.Sprintf("removed without a run: what the resource describes may be left on endpoint %s", name))
 	}
-	return answer{done: true}, nil
+	return answer.Answer{Done: true}, nil
 }
 
 // addAbandoned adds the resource to the state of its endpoint. It reports false if it is there already: ansible-operator asks again

@@ -43,7 +43,7 @@ func (r recorder) begin(ctx context.Context, s situation, p permit) (*podfiles.E
 	if err := r.journal.Write(*entry); err != nil {
 		return nil, err
 	}
-	record := gate.Next(s.input, s.decision, entry.Run.ID, gate.OutcomeInterrupted, now.Time, 0)
+	record := gate.Lost(s.input, s.decision, entry.Run.ID, now.Time)
 	live, err := r.setRecord(ctx, s.live, record)
 	if apierrors.IsConflict(err) {
 		return nil, errors.Join(err, r.journal.Remove(entry.UID)) // Nothing is written.
@@ -103,8 +103,14 @@ func complete(e *podfiles.Entry, report runstatus.Report, outcome gate.Outcome, 
 // the lock of the folder, so that run has ended. It returns the resource as it is now.
 func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	entry, err := r.journal.Read(live.GetUID())
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
+	if err != nil { // It will never be readable: the record says that the run may have been interrupted.
+		r.out.Note("journal: %v", err)
+		if record := r.record(live); record != nil {
+			if err := os.RemoveAll(r.files.PersonalFolder(live.GetUID(), record.RunID)); err != nil {
+				return nil, fmt.Errorf("remove the credential of an earlier run: %w", err)
+			}
+		}
+		return live, r.journal.Remove(live.GetUID())
 	}
 	if entry == nil {
 		return live, nil
@@ -116,14 +122,7 @@ func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) 
 		return live, r.settleCheck(ctx, entry)
 	}
 	if !entry.Ended {
-		report, err := r.call.Report()
-		outcome := gate.OutcomeInterrupted
-		if err == nil && report.Ended != "" {
-			report, outcome = evaluate(report, "")
-		} else {
-			report.Failures = append(report.Failures, runstatus.Failure{Message: "the pod or its container ended before the playbook did"})
-		}
-		complete(entry, report, outcome, time.Now())
+		r.completeLost(ctx, entry)
 	}
 	live, err = r.conclude(ctx, entry)
 	if err != nil {
@@ -138,6 +137,24 @@ func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) 
 	counts(r).run(ctx, entry)
 	r.announceFailure(ctx, live, entry)
 	return live, nil
+}
+
+// completeLost adds the end of a run whose gate has ended before it to its entry.
+func (r recorder) completeLost(ctx context.Context, entry *podfiles.Entry) {
+	now := time.Now()
+	report, err := r.call.Report()
+	if err == nil && report.Ended != "" {
+		report, outcome := evaluate(report, "")
+		complete(entry, report, outcome, now)
+		return
+	}
+	message := "the run ended without a report"
+	if reason := r.podLock.ContainerEnded(ctx, entry.Run.Started.Time); reason != "" {
+		message = "the operator's container ended during the run: " + reason
+	}
+	report.Failures = append(report.Failures, runstatus.Failure{Message: message})
+	complete(entry, report, gate.OutcomeInterrupted, now)
+	entry.Record = gate.Lost(entry.Input, entry.Decision, entry.Run.ID, now)
 }
 
 // persist writes an outcome while the API server may be away. If it fails, the entry stays in the journal.

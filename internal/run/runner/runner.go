@@ -19,6 +19,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/podclient"
 	"github.com/collection-operator/collection-operator/internal/run/podlock"
+	"github.com/collection-operator/collection-operator/internal/run/runner/answer"
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runner/process"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
@@ -34,7 +35,7 @@ func Main(ctx context.Context, intervals Intervals, args []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	receiver, err := newReceiver(call)
+	receiver, err := answer.NewReceiver(call)
 	if err != nil {
 		return fail(err)
 	}
@@ -43,7 +44,7 @@ func Main(ctx context.Context, intervals Intervals, args []string) int {
 	if err := call.Artifacts().End(call.Ident); err != nil {
 		out.Note("artifacts: %v", err)
 	}
-	return fail(receiver.post(ctx, result))
+	return fail(receiver.Post(ctx, result))
 }
 
 func fail(err error) int {
@@ -55,19 +56,25 @@ func fail(err error) int {
 }
 
 // handle returns what to tell ansible-operator.
-func handle(ctx context.Context, intervals Intervals, call podfiles.Call, out *process.Output) answer {
+func handle(ctx context.Context, intervals Intervals, call podfiles.Call, out *process.Output) answer.Answer {
 	r, err := open(intervals, call, out)
 	if err != nil {
 		out.Note("the gate cannot be used: %v", err)
-		return askAgain(intervals.Retry)
+		if err := showUnusable(ctx, call, err); err != nil {
+			out.Note("status is not written: %v", err)
+		}
+		return answer.Again(intervals.Retry)
 	}
 	result, err := r.handle(ctx)
 	if apierrors.IsConflict(err) {
-		return askAgain(intervals.Conflict)
+		return answer.Again(intervals.Conflict)
 	}
 	if err != nil {
 		r.out.Note("no run is started: %v", err)
-		return askAgain(intervals.Retry)
+		if err := r.show(ctx, err); err != nil {
+			r.out.Note("status is not written: %v", err)
+		}
+		return answer.Again(intervals.Retry)
 	}
 	return result
 }
@@ -100,38 +107,38 @@ func open(intervals Intervals, call podfiles.Call, out *process.Output) (*runner
 type runner struct{ *scope }
 
 // handle decides and acts. An error means that nothing was started, and that the decision has to be made again.
-func (r *runner) handle(ctx context.Context) (answer, error) {
+func (r *runner) handle(ctx context.Context) (answer.Answer, error) {
 	var err error
 	if r.installation, err = r.podLock.Take(ctx); err != nil {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	live, err := r.resource.get(ctx)
 	if err != nil {
 		// ansible-operator asks again if the resource is gone, and finds out.
-		return answer{}, fmt.Errorf("read the resource: %w", err)
+		return answer.Answer{}, fmt.Errorf("read the resource: %w", err)
 	}
 	lock, err := podfiles.LockFolder(r.call.Dir)
 	if err != nil {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	if lock != nil {
 		defer func() { _ = lock.Close() }()
 		if live, err = (recorder{r.scope}).recover(ctx, live); err != nil {
-			return answer{}, err
+			return answer.Answer{}, err
 		}
 	}
 	s := situation{live: live}
 	if s.input, err = readInput(ctx, r.scope, live); err != nil {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	s.input.Running = lock == nil
 	s.decision = gate.Decide(s.input)
 	if s.decision.Action != gate.ActionRun && s.decision.Action != gate.ActionCheck {
 		if err := r.tickets.Remove(live.GetUID(), ""); err != nil {
-			return answer{}, err
+			return answer.Answer{}, err
 		}
 		if s, err = (driftCheck{recorder{r.scope}}).refuse(ctx, s); err != nil {
-			return answer{}, err
+			return answer.Answer{}, err
 		}
 		if s.decision.Action == gate.ActionSkip {
 			counts{r.scope}.skip(ctx)
@@ -139,12 +146,13 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 		return r.skip(ctx, s)
 	}
 	if err := r.refuseIfTerminating(ctx); err != nil {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	permit, err := mayStart(ctx, r.scope, s)
+	defer func() { _ = permit.alone.Close() }()
 	var wait *waitError
 	if err != nil && !errors.As(err, &wait) {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	s.decision.Canary = permit.slot != nil && permit.slot.Canary
 	isCheck := s.decision.Action == gate.ActionCheck
@@ -160,9 +168,9 @@ func (r *runner) handle(ctx context.Context) (answer, error) {
 }
 
 // wait answers that a run waits. Status says why, unless that usually ends within seconds.
-func (r *runner) wait(ctx context.Context, s situation, w *waitError) (answer, error) {
+func (r *runner) wait(ctx context.Context, s situation, w *waitError) (answer.Answer, error) {
 	if w.Brief && time.Since(w.since) < r.intervals.Visible {
-		return askAgain(w.After), nil
+		return answer.Again(w.After), nil
 	}
 	shown := runstatus.Waiting{Reason: string(w.Reason), Message: w.Message, Since: metav1.NewTime(w.since)}
 	if !w.Until.IsZero() {
@@ -172,15 +180,15 @@ func (r *runner) wait(ctx context.Context, s situation, w *waitError) (answer, e
 	wanted := runstatus.Wait(status, r.statusResource(s.live), shown)
 	if !runstatus.Equal(status, wanted) {
 		if _, err := r.writeStatus(ctx, s.live, wanted); err != nil {
-			return answer{}, fmt.Errorf("write status: %w", err)
+			return answer.Answer{}, fmt.Errorf("write status: %w", err)
 		}
 	}
-	return askAgain(w.After), nil
+	return answer.Again(w.After), nil
 }
 
 // postponeCheck answers that a check waits for its endpoint. Until then the resource is as if no check were due: it is not less
 // ready because of it.
-func (r *runner) postponeCheck(ctx context.Context, s situation, after time.Duration) (answer, error) {
+func (r *runner) postponeCheck(ctx context.Context, s situation, after time.Duration) (answer.Answer, error) {
 	s.decision.Action = gate.ActionSkip
 	if s.decision.After == 0 || after < s.decision.After {
 		s.decision.After = after
@@ -189,11 +197,11 @@ func (r *runner) postponeCheck(ctx context.Context, s situation, after time.Dura
 }
 
 // skip answers without a run.
-func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
+func (r *runner) skip(ctx context.Context, s situation) (answer.Answer, error) {
 	record, live := s.input.Record, s.live
 	switch s.decision.Action {
 	case gate.ActionFinish:
-		return answer{done: true}, nil
+		return answer.Answer{Done: true}, nil
 	case gate.ActionAbandon:
 		return endpoints{r.scope}.abandon(ctx, s)
 	case gate.ActionAdopt:
@@ -201,28 +209,28 @@ func (r *runner) skip(ctx context.Context, s situation) (answer, error) {
 		record = &adopted
 		var err error
 		if live, err = r.setRecord(ctx, live, adopted); err != nil {
-			return answer{}, fmt.Errorf("write the record: %w", err)
+			return answer.Answer{}, fmt.Errorf("write the record: %w", err)
 		}
 	case gate.ActionSkip:
 	default:
-		return askAgain(s.decision.After), nil
+		return answer.Again(s.decision.After), nil
 	}
 	status := statusOf(live)
 	wanted := runstatus.Skip(status, r.statusResource(live), *record, s.decision)
 	if !runstatus.Equal(status, wanted) {
 		if _, err := r.writeStatus(ctx, live, wanted); err != nil {
-			return answer{}, fmt.Errorf("write status: %w", err)
+			return answer.Answer{}, fmt.Errorf("write status: %w", err)
 		}
 	}
-	return askAgain(s.decision.After), nil
+	return answer.Again(s.decision.After), nil
 }
 
 // run runs the playbook and records what it did.
-func (r *runner) run(ctx context.Context, s situation, p permit, lock *os.File) (answer, error) {
+func (r *runner) run(ctx context.Context, s situation, p permit, lock *os.File) (answer.Answer, error) {
 	record := recorder{r.scope}
 	entry, err := record.begin(ctx, s, p)
 	if err != nil {
-		return answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
+		return answer.Answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
 	}
 	if err := r.tickets.Remove(entry.UID, ""); err != nil {
 		r.out.Note("ticket: %v", err)
@@ -236,7 +244,7 @@ func (r *runner) run(ctx context.Context, s situation, p permit, lock *os.File) 
 		r.out.Note("journal: %v", err)
 	}
 	if err := record.persist(ctx, entry); err != nil {
-		return answer{}, err
+		return answer.Answer{}, err
 	}
 	counts{r.scope}.run(ctx, entry)
 	record.announceFailure(ctx, s.live, entry)
@@ -245,20 +253,20 @@ func (r *runner) run(ctx context.Context, s situation, p permit, lock *os.File) 
 }
 
 // after returns the answer once a run is recorded.
-func after(s situation, record gate.Record) answer {
+func after(s situation, record gate.Record) answer.Answer {
 	if s.input.Event == gate.EventDelete && record.Deleted == s.input.UID {
-		return answer{done: true}
+		return answer.Answer{Done: true}
 	}
 	in := s.input
 	in.Record, in.LastRun, in.Now, in.Running, in.Stale = &record, nil, time.Now(), false, false
 	next := gate.Decide(in)
 	switch {
 	case next.Action == gate.ActionRun || next.Action == gate.ActionCheck:
-		return askAgain(time.Second)
+		return answer.Again(time.Second)
 	case next.After == 0 && record.Outcome == gate.OutcomeSucceeded && in.Event == gate.EventCreate:
-		return answer{done: true}
+		return answer.Answer{Done: true}
 	default:
-		return askAgain(next.After)
+		return answer.Again(next.After)
 	}
 }
 
@@ -269,7 +277,7 @@ func (r *runner) refuseIfTerminating(ctx context.Context) error {
 		return err
 	}
 	if termination.Deleted {
-		return fmt.Errorf("pod %s is terminating: the next pod starts it", r.podLock.PodName)
+		return fmt.Errorf("pod %s %w", r.podLock.PodName, errTerminating)
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package runner
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -35,6 +37,10 @@ const (
 	reasonPersonalUnprotected endpoint.Reason = "PersonalCredentialUnprotected"
 	// reasonMigrationStopped means that the migration of another resource has failed.
 	reasonMigrationStopped endpoint.Reason = "MigrationStopped"
+	// reasonCannotStart means that an error keeps runs from starting.
+	reasonCannotStart endpoint.Reason = "CannotStart"
+	// reasonRunsAlone means that the last runs of the resource, and those of another one whose run is in progress, ended for an unknown reason.
+	reasonRunsAlone endpoint.Reason = "RunsAlone"
 	// reasonSecretNotAllowed means that playbooks may not read a Secret that the resource names, or that does not exist.
 	reasonSecretNotAllowed endpoint.Reason = v2beta2.ReasonRuntimeObjectNotAllowed
 )
@@ -65,6 +71,24 @@ func (r *scope) waitFor(live *unstructured.Unstructured, reason endpoint.Reason,
 	}, reason)
 	wait := endpoint.Wait{Reason: reason, Message: message, After: after, Brief: brief}
 	return r.takeTicket(withoutAddress, uid, podfiles.Ticket{Since: since, Next: now.Add(after)}, wait)
+}
+
+// runAlone lets only one run at a time start of those that must not be in progress together. The file that it returns has to be closed after
+// the run.
+func (r *scope) runAlone(live *unstructured.Unstructured) (*os.File, error) {
+	dir := filepath.Join(r.files.StateDir, "alone")
+	if err := os.MkdirAll(dir, 0o770); err != nil {
+		return nil, err
+	}
+	lock, err := podfiles.LockFolder(dir)
+	if lock != nil || err != nil {
+		return lock, err
+	}
+	now := time.Now()
+	since := r.waitingSince(live, withoutAddress, now)
+	message := "the last runs of the resource ended without a report, as did those of another one that is running: the playbook starts when that has ended"
+	wait := endpoint.Wait{Reason: reasonRunsAlone, Message: message, After: r.intervals.Retry, Brief: true}
+	return nil, r.takeTicket(withoutAddress, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(wait.After)}, wait)
 }
 
 // takeTicket replaces the tickets of a run that waits by one for an address, and returns that it waits.

@@ -280,7 +280,17 @@ func TestPhaseAndReadyAfterARun(t *testing.T) {
 		},
 		"interrupted": {
 			resource(), newRun(), Report{}, newRecord(gate.OutcomeInterrupted, nextRetry), PhaseFailed, false, false,
-			"the run was interrupted: its pod stopped; attempt 1 of 6, the next one at 2026-11-22T09:00:10Z",
+			"the run ended without a report; attempt 1 of 6, the next one at 2026-11-22T09:00:10Z",
+		},
+		"interrupted too often": {
+			resource(), newRun(), Report{}, newRecord(gate.OutcomeInterrupted), PhaseFailed, false, true,
+			"the run ended without a report; 3 runs in a row ended like this, it is not tried again until the resource is changed or a run is " +
+				"requested: kubectl collection rerun Queue/q1",
+		},
+		"last retry of a delete playbook": {
+			deleting, deletion, Report{}, newRecord(gate.OutcomeFailed, isDeletion, func(r *gate.Record) { r.Attempt = 6 }), PhaseFailed, false, true,
+			"the playbook ended without a result; attempt 6 of 6, it is not tried again until a run is requested: " +
+				"kubectl collection rerun Queue/q1; to remove the resource without a run: kubectl collection abandon Queue/q1",
 		},
 		"no result": {
 			resource(), newRun(), Report{}, newRecord(gate.OutcomeFailed, nextRetry), PhaseFailed, false, false,
@@ -424,7 +434,7 @@ func TestHistory(t *testing.T) {
 	if got, want := ids(), "r6 Succeeded, r5 Succeeded, r4 Interrupted, r3 Succeeded, r2 Succeeded"; got != want {
 		t.Errorf("history is %s, want %s", got, want)
 	}
-	if message := historyOf(status)[2].Message; message != "the run was interrupted: its pod stopped" {
+	if message := historyOf(status)[2].Message; message != "the run ended without a report" {
 		t.Errorf("message of the interrupted run is %q", message)
 	}
 	start(6)

@@ -81,7 +81,7 @@ func TestResultOfACheck(t *testing.T) {
 		},
 		"drift, then cancelled": {check(drifted, gate.OutcomeCancelled), DriftResult{unknown, ReasonCheckFailed, "the drift check failed: the run was cancelled"}},
 		"drift, then no connection": {
-			check(drifted, gate.OutcomeInterrupted), DriftResult{unknown, ReasonCheckFailed, "the drift check failed: the run was interrupted: its pod stopped"},
+			check(drifted, gate.OutcomeInterrupted), DriftResult{unknown, ReasonCheckFailed, "the drift check failed: the run ended without a report"},
 		},
 		"long": {check(endless, gate.OutcomeFailed), DriftResult{yes, ReasonDrifted, endlessMessage}},
 	} {
@@ -152,7 +152,7 @@ condition: {type: Drifted, status: Unknown, reason: Unchecked, message: no diffe
 	lost := EndCheck(found, resource(later), interrupted)
 	checkDrift(t, found, lost, `
 drift: {checkedAt: "2026-11-22T10:00:00Z", checked: 4, diff: "--- before\n+++ after\n-a\n+b"}
-condition: {type: Drifted, status: Unknown, reason: CheckFailed, message: "the drift check failed: the run was interrupted: its pod stopped",
+condition: {type: Drifted, status: Unknown, reason: CheckFailed, message: "the drift check failed: the run ended without a report",
   observedGeneration: 3, lastTransitionTime: "2026-11-23T09:00:00Z"}
 `)
 	interrupted.Finished = hour(3)

@@ -74,3 +74,7 @@ func rerunCommand(r Resource) string {
 	}
 	return fmt.Sprintf("kubectl collection rerun %s/%s", r.Kind, r.Name)
 }
+
+func abandonCommand(r Resource) string {
+	return fmt.Sprintf("kubectl collection abandon %s/%s", r.Kind, r.Name)
+}

@@ -69,11 +69,16 @@ func summaryOfEnd(r Resource, run Run, changed []gate.Trigger) summary {
 func summaryOfFailure(r Resource, run Run) summary {
 	s := summary{phase: PhaseFailed, stalled: run.NextRetry == nil && run.Outcome != gate.OutcomeUnreachable}
 	next := "it is not tried again until the resource is changed or a run is requested: " + rerunCommand(r)
+	if run.Event == gate.EventDelete {
+		next = fmt.Sprintf("it is not tried again until a run is requested: %s; to remove the resource without a run: %s", rerunCommand(r), abandonCommand(r))
+	}
 	switch {
 	case run.Outcome.AwaitsEndpoint():
 		next = run.NextAfterEndpoint()
 	case run.NextRetry != nil:
 		next = fmt.Sprintf("%s, the next one at %s", attempt(r, run), text(run.NextRetry.Time))
+	case run.Outcome == gate.OutcomeInterrupted:
+		next = fmt.Sprintf("%d runs in a row ended like this, %s", gate.MaxLost, next)
 	case run.Attempt > 1:
 		next = attempt(r, run) + ", " + next
 	}

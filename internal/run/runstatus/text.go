@@ -81,7 +81,7 @@ func defaultMessage(outcome gate.Outcome) string {
 	case gate.OutcomeCancelled:
 		return "the run was cancelled"
 	case gate.OutcomeInterrupted:
-		return "the run was interrupted: its pod stopped"
+		return "the run ended without a report"
 	case gate.OutcomeUnreachable:
 		return "the endpoint could not be reached"
 	case gate.OutcomeRefused:

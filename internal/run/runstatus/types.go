@@ -66,7 +66,7 @@ type Status struct {
 }
 
 // Waiting is why a run waits. The reasons are those of package endpoint, those with which the gate waits for the ZosEndpoint
-// itself, and MigrationStopped.
+// itself, MigrationStopped, RunsAlone and CannotStart.
 type Waiting struct {
 	Reason  string      `json:"reason"`
 	Message string      `json:"message"`

@@ -34,6 +34,8 @@ var waits = map[string]advice{
 	"PersonalCredentialUnreadable":            act("wait a minute; if it stays so, see the SubOperatorConfig and the log of the manager"),
 	"PersonalCredentialUnprotected":           act("an administrator must apply policy collection-operator-personal-credentials: docs/permissions.md"),
 	v2beta2.ReasonRuntimeObjectNotAllowed:     act("label the Secret that the message names, or name another one: docs/credentials.md"),
+	"CannotStart":                             act("correct what the message names; if it stays so, see the log of the operator's pod"),
+	"RunsAlone":                               wait("wait for the run of the other resource"),
 	"MigrationStopped":                        act("correct the resource that the message names, run it again, or delete it"),
 }
 
@@ -147,7 +149,8 @@ func reportWait(d *diagnosis, r *resource) {
 		d.report(f, d.secretsOf[r.ref()]...)
 		return
 	}
-	if waiting.Reason == "MigrationStopped" || slices.ContainsFunc(causes, d.has) {
+	ofResource := slices.Contains([]string{"CannotStart", "RunsAlone", "MigrationStopped"}, waiting.Reason)
+	if ofResource || slices.ContainsFunc(causes, d.has) {
 		d.report(f, causes...)
 		return
 	}

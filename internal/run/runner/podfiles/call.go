@@ -8,9 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
@@ -50,6 +52,24 @@ func ParseCall(args []string) (Call, error) {
 		return Call{}, errors.New("usage: ansible-runner run DIR --rotate-artifacts N -p PLAYBOOK -i IDENT")
 	}
 	return c, nil
+}
+
+// Kind is a kind of custom resources.
+type Kind struct {
+	Kind     string
+	Resource schema.GroupVersionResource
+}
+
+// Resource returns the custom resource of a call, which ansible-operator names its folder after: GROUP/VERSION/KIND/NAMESPACE/NAME.
+func (c Call) Resource() (kind Kind, namespace, name string) {
+	parts := strings.Split(filepath.Clean(c.Dir), string(filepath.Separator))
+	if len(parts) < 5 {
+		return Kind{}, "", ""
+	}
+	parts = parts[len(parts)-5:]
+	kind.Kind, namespace, name = parts[2], parts[3], parts[4]
+	kind.Resource = schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: strings.ToLower(kind.Kind) + "s"}
+	return kind, namespace, name
 }
 
 // ExtraVarsFile has the variables of the playbook.

@@ -1,4 +1,5 @@
-package runner
+// Package answer tells ansible-operator the result of a call, over its event API.
+package answer
 
 import (
 	"bytes"
@@ -15,16 +16,17 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 )
 
-// answer is what ansible-operator is told.
-type answer struct {
-	// done means that the playbook has succeeded and nothing is due: ansible-operator removes the finalizer of a resource that
+// Answer is what ansible-operator is told.
+type Answer struct {
+	// Done means that the playbook has succeeded and nothing is due: ansible-operator removes the finalizer of a resource that
 	// is being deleted.
-	done bool
-	// after is when ansible-operator asks again unless done. 0 means when the resource changes.
-	after time.Duration
+	Done bool
+	// After is when ansible-operator asks again unless Done. 0 means when the resource changes.
+	After time.Duration
 }
 
-func askAgain(after time.Duration) answer { return answer{after: after} }
+// Again is the answer after which ansible-operator asks again.
+func Again(after time.Duration) Answer { return Answer{After: after} }
 
 // event is a jobEvent of ansible-operator's event API.
 type event struct {
@@ -36,16 +38,16 @@ type event struct {
 	Created string `json:"created"`
 }
 
-func (a answer) event(now time.Time) event {
+func (a Answer) event(now time.Time) event {
 	e := event{
 		UUID: string(uuid.NewUUID()), Counter: 1, Event: "playbook_on_stats", Data: map[string]any{},
 		Created: now.UTC().Format("2006-01-02T15:04:05.000000"),
 	}
-	if !a.done {
+	if !a.Done {
 		e.Event = "runner_on_ok"
 		e.Data = map[string]any{
 			"task_action": "operator_sdk.util.requeue_after",
-			"res":         map[string]any{"period": roundUp(a.after).String()},
+			"res":         map[string]any{"period": roundUp(a.After).String()},
 		}
 	}
 	return e
@@ -56,24 +58,26 @@ func roundUp(d time.Duration) time.Duration {
 	return max(0, (d + time.Second - 1).Truncate(time.Second))
 }
 
-// receiver is the unix socket on which ansible-operator waits for the events of a run.
-type receiver struct {
+// Receiver is the unix socket on which ansible-operator waits for the events of a run.
+type Receiver struct {
 	Socket string `json:"runner_http_url"`
 	Path   string `json:"runner_http_path"`
 }
 
-func newReceiver(call podfiles.Call) (receiver, error) {
-	var r receiver
+// NewReceiver returns that of a call.
+func NewReceiver(call podfiles.Call) (Receiver, error) {
+	var r Receiver
 	if err := podfiles.ReadJSON(call.SettingsFile(), &r); err != nil {
-		return receiver{}, err
+		return Receiver{}, err
 	}
 	if r.Socket == "" {
-		return receiver{}, fmt.Errorf("%s has no runner_http_url", call.SettingsFile())
+		return Receiver{}, fmt.Errorf("%s has no runner_http_url", call.SettingsFile())
 	}
 	return r, nil
 }
 
-func (r receiver) post(ctx context.Context, a answer) error {
+// Post sends an answer.
+func (r Receiver) Post(ctx context.Context, a Answer) error {
 	body, err := json.Marshal(a.event(time.Now()))
 	if err != nil {
 		return err
