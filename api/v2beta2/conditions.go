@@ -88,7 +88,7 @@ const (
 	ReasonStorageFailed = "StorageFailed"
 	// ReasonStorageFull signals that no space is left on the manager's volume for archives.
 	ReasonStorageFull = "StorageFull"
-	// ReasonReplicating signals that another manager does not have the archive yet.
+	// ReasonReplicating signals that another manager does not have an archive yet that was uploaded, and cannot be fetched again.
 	ReasonReplicating = "Replicating"
 )
 

@@ -53,7 +53,7 @@ func values(d defaults, images images, settings []property) []property {
 		}},
 		{name: "imagePullSecrets", description: "Secrets in the release's namespace with which nodes pull the manager's image, as [{name: registry}]. For the image of operators see docs/site.md.", value: []any{},
 			schema: listOf(schema{"type": "object", "required": []any{"name"}, "additionalProperties": false, "properties": schema{"name": text()}})},
-		{name: "replicas", description: "Number of managers. One of them leads, and all have all archives. With 1, nothing is reconciled while its pod is replaced, and starting operators wait.", value: d.replicas,
+		{name: "replicas", description: "Number of managers. One of them leads, and all serve archives. With 1, nothing is reconciled while its pod is replaced, and starting operators wait.", value: d.replicas,
 			schema: schema{"type": "integer", "minimum": 1}},
 		{name: "settings", description: flags, properties: settings},
 		{name: "resources", description: "Resources of each manager. It keeps its memory below the limit.", value: d.resources, schema: schema{"type": "object"}},

@@ -111,9 +111,9 @@ func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Man
 	apiserver.Must(t, err)
 	c, reader, recorder, limits := mgr.GetClient(), mgr.GetAPIReader(), events.NewFakeRecorder(100000), budget.Limits{PerNamespace: 4, Total: 4}
 	cluster := &olm.Cluster{Client: c, Reader: reader, Discovery: served, CatalogAddress: "catalog.example:50051", CatalogNamespace: r.home}
-	collections := &imports.CollectionCache{Store: archives, Key: bytes.Repeat([]byte("k"), 32)}
+	collections := &imports.CollectionCache{Store: archives, Peers: &replica.Peers{Reader: reader, Namespace: r.home, Store: archives}, Key: bytes.Repeat([]byte("k"), 32)}
 	imported, definitions := &imports.Index{Client: c, Reader: within(r.home, r.client)}, &crdplan.WrittenDefinitions{}
-	publications, peers := imports.NewPublications(), &replica.Peers{Reader: reader, Namespace: r.home}
+	publications := imports.NewPublications()
 	r.counts = &runcounts.RunCounts{Client: c, Reader: reader}
 	r.trusted = &trustedauthorities.TrustedAuthorities{Reader: reader, Recorder: recorder, Namespace: r.home}
 	apiserver.Must(t, r.trusted.Load(ctx))
@@ -123,9 +123,9 @@ func (r *running) addControllers(ctx context.Context, t *testing.T, mgr ctrl.Man
 		cluster, r.counts, r.trusted,
 		&operatorcollection.Reconciler{
 			Client: c, Reader: reader, Recorder: recorder, Collections: collections, Imports: imported, Definitions: definitions, Namespaces: selection,
-			Budgets: &operatorcollection.Budgets{}, Peers: peers, Publications: publications,
+			Budgets: &operatorcollection.Budgets{}, Publications: publications,
 			Source: &intake.Source{
-				Client: c, Reader: reader, Collections: collections, Peers: peers, Workers: limits, Downloads: limits, Namespace: r.home,
+				Client: c, Reader: reader, Collections: collections, Workers: limits, Downloads: limits, Namespace: r.home,
 				Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &store.Pushes{Dir: t.TempDir()},
 			},
 		},

@@ -126,13 +126,13 @@ func newImporter(t *testing.T) *importer {
 	}
 	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	apiserver.Must(t, err)
-	collections := &imports.CollectionCache{Store: archives, Key: []byte(strings.Repeat("k", 32))}
+	collections := &imports.CollectionCache{Store: archives, Peers: &replica.Peers{Reader: shared.Client, Namespace: home, Store: archives}, Key: []byte(strings.Repeat("k", 32))}
 	c, reader := i.faults.Around(i.intercept(shared.NewClient(t, i.writes.Of(shared.Config))), ""), i.faults.Around(shared.Client, "live ")
 	one := budget.Limits{PerNamespace: 1, Total: 1}
 	imports, written := &imports.Index{Client: c, Reader: reader}, &crdplan.WrittenDefinitions{}
 	i.Reconciler = &operatorcollection.Reconciler{
 		Client: c, Reader: reader, Recorder: recorder, Collections: collections, Imports: imports, Definitions: written,
-		Budgets: &operatorcollection.Budgets{}, Peers: &replica.Peers{Reader: shared.Client, Namespace: home},
+		Budgets: &operatorcollection.Budgets{},
 		Source: &intake.Source{
 			Client: c, Reader: reader, Collections: collections, Workers: one, Downloads: one, Namespace: home,
 			Fetcher: &fetch.Fetcher{MaxBytes: 1 << 20, Timeout: time.Minute}, Pushes: &store.Pushes{Dir: t.TempDir()},

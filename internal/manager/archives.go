@@ -11,15 +11,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/controller/trustedauthorities"
@@ -38,13 +36,14 @@ const (
 	// after two thirds of it.
 	authorityValidity   = 2 * 365 * 24 * time.Hour
 	certificateValidity = 90 * 24 * time.Hour
-	// replicationTimeout is how long an import waits until another manager that is live has a copy of the archive.
-	replicationTimeout = 5 * time.Minute
+	// warmUpInterval is how soon a manager that starts asks the others again for archives, and warmUpTimeout how long it waits for those that do
+	// not answer.
+	warmUpInterval, warmUpTimeout = time.Second, time.Minute
 )
 
-func newArchiveSource(mgr manager.Manager, s options, collections *imports.CollectionCache, peers *replica.Peers, trusted *trustedauthorities.TrustedAuthorities) (*intake.Source, error) {
+func newArchiveSource(mgr manager.Manager, s options, collections *imports.CollectionCache, trusted *trustedauthorities.TrustedAuthorities) (*intake.Source, error) {
 	source := &intake.Source{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections, Peers: peers,
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Collections: collections,
 		Workers: s.budgets.workers, Downloads: s.budgets.downloads,
 		Fetcher: &fetch.Fetcher{
 			MaxBytes: s.fetchMaxBytes, Timeout: s.fetchTimeout,
@@ -128,15 +127,15 @@ func newKeeper(mgr manager.Manager, s options) (*keeper.Keeper, *trustedauthorit
 }
 
 // addArtifactServers serves in every manager and not just in the leader. Uploads are only accepted with TLS.
-func addArtifactServers(ctx context.Context, mgr manager.Manager, s options, store *store.Store, k *keeper.Keeper, uploads *upload.Handler) error {
+func addArtifactServers(ctx context.Context, mgr manager.Manager, s options, archives http.Handler, k *keeper.Keeper, uploads *upload.Handler) error {
 	listener, err := listen(ctx, s, s.artifacts.address)
 	if err != nil {
 		return fmt.Errorf("--artifact-bind-address: %w", err)
 	}
 	if k == nil {
-		return addArtifactServer(mgr, "archives", listener, store.Handler())
+		return addArtifactServer(mgr, "archives", listener, archives)
 	}
-	err = addArtifactServer(mgr, "archives", tls.NewListener(listener, k.ServerConfig()), upload.Route(uploads, store.Handler()))
+	err = addArtifactServer(mgr, "archives", tls.NewListener(listener, k.ServerConfig()), upload.Route(uploads, archives))
 	if err != nil || s.artifacts.httpAddress == "" {
 		return err
 	}
@@ -144,7 +143,7 @@ func addArtifactServers(ctx context.Context, mgr manager.Manager, s options, sto
 	if err != nil {
 		return fmt.Errorf("--artifact-http-bind-address: %w", err)
 	}
-	return addArtifactServer(mgr, "archives without TLS", listener, store.Handler())
+	return addArtifactServer(mgr, "archives without TLS", listener, archives)
 }
 
 // listen returns a listener that limits the open connections.
@@ -164,13 +163,13 @@ func addArtifactServer(mgr manager.Manager, name string, listener net.Listener, 
 
 // newPeers returns nil if the manager runs alone. Managers reach each other at the port of the archive server, with TLS if it has
 // certificates.
-func newPeers(mgr manager.Manager, s options, certificates *keeper.Keeper) *replica.Peers {
+func newPeers(mgr manager.Manager, s options, archives *store.Store, certificates *keeper.Keeper) *replica.Peers {
 	if s.pod == "" {
 		return nil
 	}
 	peers := &replica.Peers{
 		Reader: mgr.GetAPIReader(), Namespace: s.render.ArtifactServer.Namespace, Pod: s.pod,
-		Scheme: "http", Port: s.render.ArtifactServer.Port, Timeout: replicationTimeout,
+		Scheme: "http", Port: s.render.ArtifactServer.Port, Store: archives, MaxBytes: s.fetchMaxBytes,
 	}
 	var trust *tls.Config
 	if certificates != nil {
@@ -197,33 +196,40 @@ func peerClient(trust *tls.Config) *http.Client {
 	}
 }
 
-// addReplicas makes the manager copy archives from others, and mark its pod when it leads. Without peers it does nothing. The
-// replicator is nil then.
-func addReplicas(ctx context.Context, mgr manager.Manager, peers *replica.Peers, collections *imports.CollectionCache, maxBytes int64) (*replica.Replicator, error) {
+// addLeaderLabels marks the manager's pod when it leads.
+func addLeaderLabels(mgr manager.Manager, peers *replica.Peers) error {
 	if peers == nil {
-		return nil, nil
+		return nil
 	}
-	replicator := replica.NewReplicator(peers, collections.Store, maxBytes, func(ctx context.Context) ([]digest.Digest, error) {
-		return collections.ArchivesInUse(ctx, mgr.GetClient())
+	return mgr.Add(&replica.LeaderLabels{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: peers.Namespace, Pod: peers.Pod})
+}
+
+// warmUp copies the archives in use from the other managers once, when the manager starts. It is ready afterwards: if the pods of all managers
+// are replaced one after the other, what was uploaded is not lost, and no archive has to be fetched again.
+type warmUp struct {
+	collections *imports.CollectionCache
+	mgr         manager.Manager
+	complete    atomic.Bool
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (*warmUp) NeedLeaderElection() bool { return false }
+
+// Start implements manager.Runnable. The manager calls it when its caches are synced.
+func (w *warmUp) Start(ctx context.Context) error {
+	var problem error
+	_ = wait.PollUntilContextTimeout(ctx, warmUpInterval, warmUpTimeout, true, func(context.Context) (bool, error) { // What is being copied is waited for.
+		var archives []digest.Digest
+		if archives, problem = w.collections.ArchivesInUse(ctx, w.mgr.GetClient()); problem == nil {
+			problem = w.collections.Peers.PullAll(ctx, archives)
+		}
+		return problem == nil, nil
 	})
-	for _, object := range []client.Object{&v2beta2.OperatorCollection{}, &v2beta2.SubOperatorConfig{}} {
-		informer, err := mgr.GetCache().GetInformer(ctx, object)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { replicator.Wake() },
-			UpdateFunc: func(before, after any) {
-				if imports.ChangesArchives(before, after) {
-					replicator.Wake()
-				}
-			},
-		}); err != nil {
-			return nil, err
-		}
+	if problem != nil && ctx.Err() == nil {
+		w.mgr.GetLogger().Error(problem, "archives are copied from the other managers, or fetched again, when they are needed")
 	}
-	labels := &replica.LeaderLabels{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Namespace: peers.Namespace, Pod: peers.Pod}
-	return replicator, errors.Join(mgr.Add(replicator), mgr.Add(labels))
+	w.complete.Store(true)
+	return nil
 }
 
 // removalInterval is how often the store is searched for archives that are not in use.

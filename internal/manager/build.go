@@ -95,24 +95,24 @@ func build(ctx context.Context, s options, settingsValid func() bool) (*built, e
 	if err != nil {
 		return nil, err
 	}
-	collections := &imports.CollectionCache{Store: store, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
-	peers := newPeers(mgr, s, certificates)
+	peers := newPeers(mgr, s, store, certificates)
+	collections := &imports.CollectionCache{Store: store, Peers: peers, Key: key, LoadedBytes: int64(s.budgets.loadedBytes)}
 	trusted, err := newTrustedAuthorities(ctx, mgr, s)
 	if err != nil {
 		return nil, err
 	}
-	source, err := newArchiveSource(mgr, s, collections, peers, trusted)
+	source, err := newArchiveSource(mgr, s, collections, trusted)
 	if err != nil {
 		return nil, err
 	}
-	if err := addArtifactServers(ctx, mgr, s, store, certificates, newUploads(mgr, s, store, source)); err != nil {
+	if err := addArtifactServers(ctx, mgr, s, peers.Serve(store.Handler()), certificates, newUploads(mgr, s, store, source)); err != nil {
 		return nil, err
 	}
-	replicator, err := addReplicas(ctx, mgr, peers, collections, s.fetchMaxBytes)
-	if err := errors.Join(err, mgr.Add(&cleaner{collections: collections, mgr: mgr, retention: s.archives.retention})); err != nil {
+	ready := &readiness{store: store, warmUp: &warmUp{collections: collections, mgr: mgr}}
+	if err := errors.Join(addLeaderLabels(mgr, peers), mgr.Add(ready.warmUp),
+		mgr.Add(&cleaner{collections: collections, mgr: mgr, retention: s.archives.retention})); err != nil {
 		return nil, err
 	}
-	ready := &readiness{store: store, replicator: replicator}
 	added, err := addControllers(ctx, mgr, s, source, authorities, trusted, key, ready)
 	if err != nil {
 		return nil, err
@@ -230,7 +230,7 @@ func addControllers(ctx context.Context, mgr manager.Manager, s options, archive
 	imported, definitions := &imports.Index{Client: mgr.GetClient(), Reader: mgr.GetAPIReader()}, &crdplan.WrittenDefinitions{}
 	importer := &operatorcollection.Reconciler{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Recorder: recorder, Collections: collections, Namespaces: s.namespaces.names,
-		Imports: imported, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Peers: archives.Peers, Source: archives,
+		Imports: imported, Definitions: definitions, Reserved: reservedDomains, Budgets: s.budgets.ofCollections(), Source: archives,
 	}
 	endpoints := newEndpointReconciler(mgr, s, recorder)
 	all := []interface {

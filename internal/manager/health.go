@@ -13,7 +13,6 @@ import (
 
 	"github.com/collection-operator/collection-operator/internal/install/catalog"
 	"github.com/collection-operator/collection-operator/internal/install/olm"
-	"github.com/collection-operator/collection-operator/internal/source/replica"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
@@ -22,10 +21,10 @@ const storageInterval = 10 * time.Second
 
 // readiness says whether a manager can serve archives and the catalog, and take over.
 type readiness struct {
-	store      *store.Store
-	replicator *replica.Replicator
-	cluster    *olm.Cluster
-	catalog    *catalog.Server
+	store   *store.Store
+	warmUp  *warmUp
+	cluster *olm.Cluster
+	catalog *catalog.Server
 
 	synced atomic.Bool
 
@@ -79,7 +78,7 @@ func (r *readiness) checkCaches(*http.Request) error {
 // checkArchives delays readiness after a start until this manager has copied the archives of others, so that one pod after the
 // other can be replaced without a loss.
 func (r *readiness) checkArchives(*http.Request) error {
-	if r.replicator != nil && !r.replicator.Complete() {
+	if !r.warmUp.complete.Load() {
 		return errors.New("the archives of the other managers are not copied yet")
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -174,6 +176,30 @@ func (p *managerPair) takeOver(ctx context.Context, leader int) int {
 func (p *managerPair) awaitLeader(ctx context.Context, leader int) {
 	GinkgoHelper()
 	Eventually(ctx, p.marked(ctx)).Should(ConsistOf(leader))
+}
+
+// upload copies an archive into the pod of the manager that leads, and creates an OperatorCollection that takes it.
+func (p *managerPair) upload(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
+	GinkgoHelper()
+	p.managers[p.leader(ctx)].upload(s.name, s.version, s.archive())
+	return createUploaded(ctx, namespace, s)
+}
+
+func createUploaded(ctx context.Context, namespace string, s *sample) *v2beta2.OperatorCollection {
+	GinkgoHelper()
+	oc := newCollection(namespace, s.name, v2beta2.OperatorCollectionSpec{Digest: DigestOf(s.archive())})
+	oc.Labels = s.labels()
+	Create(ctx, oc)
+	return oc
+}
+
+// serves returns the status with which a manager answers a pod that asks for an archive.
+func (p *managerPair) serves(i int, content []byte) int {
+	GinkgoHelper()
+	response, err := http.Get("http://" + p.managers[i].artifactAddress + "/artifacts/sha256/" + DigestOf(content)[len("sha256:"):] + ".tar.gz")
+	Expect(err).NotTo(HaveOccurred())
+	defer response.Body.Close()
+	return response.StatusCode
 }
 
 // holds says whether a manager has an archive.

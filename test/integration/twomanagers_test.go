@@ -31,12 +31,10 @@ func warningsOf(ctx context.Context, oc client.Object) func(Gomega) []string {
 }
 
 var _ = Describe("Two managers", func() {
-	It("have an archive before it is imported, and give it back to the one that lost it, without its origin", func(ctx context.Context) {
+	It("have an upload before it is imported, and give it back to the one that lost it", func(ctx context.Context) {
 		pair := startPair(ctx)
 		namespace, s := newNamespace(ctx), newSample()
-		spec := s.pinned()
-		oc := newCollection(namespace, "oc", spec)
-		Create(ctx, oc)
+		oc := pair.upload(ctx, namespace, s)
 		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
 		for i := range pair.managers {
 			Expect(pair.holds(i, s.archive())()).To(BeTrue(), "manager %d", i)
@@ -45,7 +43,6 @@ var _ = Describe("Two managers", func() {
 		ExpectReady(ctx, oc)
 
 		By("when the volume of the follower is lost")
-		web.Replace(spec.CollectionURL, refuseAll)
 		leader := pair.leader(ctx)
 		follower := 1 - leader
 		pair.kill(ctx, follower)
@@ -64,6 +61,33 @@ var _ = Describe("Two managers", func() {
 		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
 		Expect(mark.writesAbout(namespace)()).To(BeEmpty(), "a takeover changes nothing")
 		pair.restart(ctx, follower)
+	})
+
+	It("pull an archive from each other when it is needed, without its origin", func(ctx context.Context) {
+		pair := startPair(ctx)
+		namespace, s := newNamespace(ctx), newSample()
+		spec, leader := s.pinned(), pair.leader(ctx)
+		oc := newCollection(namespace, "oc", spec)
+		Create(ctx, oc)
+		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(ConditionTrue())
+		makeAvailable(ctx, namespace, s.operator())
+		ExpectReady(ctx, oc)
+		Expect(pair.holds(1-leader, s.archive())()).To(BeFalse(), "nobody has needed it")
+		web.Replace(spec.CollectionURL, refuseAll)
+
+		By("when the pod of an operator asks the one that lacks it")
+		Expect(pair.serves(1-leader, s.archive())).To(Equal(http.StatusOK))
+		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue())
+		Expect(pair.serves(1-leader, newSample().archive())).To(Equal(http.StatusNotFound))
+
+		By("when its volume is lost, and it leads")
+		pair.kill(ctx, 1-leader)
+		pair.managers[1-leader].loseArchives()
+		pair.restart(ctx, 1-leader)
+		pair.takeOver(ctx, leader)
+		Consistently(ctx, Condition(ctx, oc, v2beta2.ConditionReady)).Should(ConditionTrue())
+		Expect(pair.serves(1-leader, s.archive())).To(Equal(http.StatusOK))
+		pair.restart(ctx, leader)
 	})
 
 	DescribeTable("finish an install during which the leader is killed, once",
@@ -90,8 +114,7 @@ var _ = Describe("Two managers", func() {
 			}
 		},
 		Entry("while it downloads", stopDownload),
-		Entry("when it has stored the archive, and the other has not", stopReplication),
-		Entry("when all objects but one are applied", stopBeforeDeployment),
+		Entry("when it has stored the archive, which the other has not, and all objects but one are applied", stopBeforeDeployment),
 	)
 
 	It("go on after both were killed", func(ctx context.Context) {
@@ -110,18 +133,17 @@ var _ = Describe("Two managers", func() {
 		Eventually(ctx, Gone(ctx, deployment(namespace, s.operator()))).WithTimeout(InstallTimeout).Should(BeFalse())
 		makeAvailable(ctx, namespace, s.operator())
 		ExpectReady(ctx, oc)
-		pair.expectCopies(ctx, s.archive())
+		Expect(pair.holds(pair.leader(ctx), s.archive())()).To(BeTrue())
 		expectInstallation(ctx, defaultSOC(oc), s)
 	})
 
 	It("lose nothing while they do not reach each other, and report it", func(ctx context.Context) {
 		pair := startPair(ctx)
 		namespace, s, later := newNamespace(ctx), newSample(), newSample()
-		importSample(ctx, namespace, s)
 		leader := pair.leader(ctx)
+		Eventually(ctx, Condition(ctx, pair.upload(ctx, namespace, s), v2beta2.ConditionImported)).Should(ConditionTrue())
 		pair.cut(ctx)
-		oc := newCollection(namespace, "later", later.pinned())
-		Create(ctx, oc)
+		oc := pair.upload(ctx, namespace, later)
 		pod := pair.pod(1 - leader).Name
 		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(
 			ConditionFalse(), WithReason(v2beta2.ReasonReplicating), WithMessage(pod)))
@@ -143,7 +165,7 @@ var _ = Describe("Two managers", func() {
 		pair.kill(ctx, 1-leader)
 		namespace, s := newNamespace(ctx), newSample()
 		mark := markAudit()
-		importSample(ctx, namespace, s)
+		Eventually(ctx, Condition(ctx, pair.upload(ctx, namespace, s), v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(strings.Join(mark.writesSince(), " ")).NotTo(ContainSubstring(v2beta2.ReasonReplicating))
 		pair.restart(ctx, 1-leader)
 		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue(), "it is ready")
@@ -196,18 +218,11 @@ var _ = Describe("Two managers", func() {
 		pair := startPair(ctx)
 		namespace, s, lost := newNamespace(ctx), newSample(), newSample()
 		leader := pair.leader(ctx)
-		pair.managers[leader].upload(s.name, s.version, s.archive())
 		pair.managers[leader].upload(lost.name, lost.version, lost.archive())
-		uploaded := func(s *sample) *v2beta2.OperatorCollection {
-			oc := newCollection(namespace, s.name, v2beta2.OperatorCollectionSpec{Digest: DigestOf(s.archive())})
-			oc.Labels = s.labels()
-			Create(ctx, oc)
-			return oc
-		}
-		imported := uploaded(s)
+		imported := pair.upload(ctx, namespace, s)
 		Eventually(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue())
 		pair.takeOver(ctx, leader)
-		ExpectFailure(ctx, uploaded(lost), v2beta2.ReasonArchiveNotUploaded, "upload", false)
+		ExpectFailure(ctx, createUploaded(ctx, namespace, lost), v2beta2.ReasonArchiveNotUploaded, "upload", false)
 		Consistently(ctx, Condition(ctx, imported, v2beta2.ConditionImported)).Should(ConditionTrue())
 		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue())
 	})
@@ -228,14 +243,6 @@ func stopDownload(_ context.Context, _ *managerPair, _ string, s *sample) (v2bet
 		}, func(context.Context) {
 			web.Replace(spec.CollectionURL, func(response http.ResponseWriter, _ *http.Request) { _, _ = response.Write(s.archive()) })
 		}
-}
-
-// stopReplication lets the managers not reach each other.
-func stopReplication(ctx context.Context, pair *managerPair, _ string, s *sample) (v2beta2.OperatorCollectionSpec, func(context.Context, client.Object), func(context.Context)) {
-	pair.cut(ctx)
-	return s.pinned(), func(ctx context.Context, oc client.Object) {
-		Eventually(ctx, Condition(ctx, oc, v2beta2.ConditionImported)).Should(And(ConditionFalse(), WithReason(v2beta2.ReasonReplicating)))
-	}, func(context.Context) {}
 }
 
 // stopBeforeDeployment lets the installation fail at the last object.

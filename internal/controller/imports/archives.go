@@ -119,29 +119,6 @@ func apiVersionOf(version string) string {
 	return (&model.Collection{Version: parsed}).APIVersion()
 }
 
-// ChangesArchives says whether an update of an OperatorCollection or SubOperatorConfig may change which archives are in use.
-func ChangesArchives(before, after any) bool {
-	switch is := after.(type) {
-	case *v2beta2.OperatorCollection:
-		was, ok := before.(*v2beta2.OperatorCollection)
-		return !ok || importedDigest(was) != importedDigest(is) || !slices.EqualFunc(was.Status.History, is.Status.History, sameArchive)
-	case *v2beta2.SubOperatorConfig:
-		was, ok := before.(*v2beta2.SubOperatorConfig)
-		return !ok || !slices.Equal(InstalledDigests(was), InstalledDigests(is))
-	}
-	return true
-}
-
-func sameArchive(a, b v2beta2.InstalledVersion) bool { return a.Digest == b.Digest }
-
-// importedDigest returns what is recorded of an import: in the status, or else in the annotation.
-func importedDigest(oc *v2beta2.OperatorCollection) string {
-	if oc.Status.Artifact != nil {
-		return oc.Status.Artifact.Digest
-	}
-	return oc.Annotations[AnnotationArtifact]
-}
-
 // ArchivesInUse lists the digests of the archives that OperatorCollections have imported or have in their history, or SubOperatorConfigs
 // run, sorted.
 func (c *CollectionCache) ArchivesInUse(ctx context.Context, reader client.Reader) ([]digest.Digest, error) {

@@ -2,6 +2,7 @@ package imports
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"reflect"
 	"sync"
@@ -20,12 +21,15 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
 // CollectionCache loads collections from the artifact store and remembers, by digest, those that were used last.
 type CollectionCache struct {
 	Store *store.Store
+	// Peers have archives that the store lacks. Nil means that there are none.
+	Peers *replica.Peers
 	// Key signs what is recorded of an import.
 	Key endpoint.Key
 	// LoadedBytes is about how much memory the remembered collections may take; zero means DefaultLoadedBytes.
@@ -48,8 +52,8 @@ type CollectionCache struct {
 // smallLimits are those of an archive that is loaded within some milliseconds.
 var smallLimits = archive.Limits{TotalBytes: 4 << 20, KeptBytes: 128 << 10, Entries: 2000}
 
-// Load reads the stored archive with this digest. The collection is shared: callers do not change it. Errors are those
-// of [store.Store.Open], [archive.Read] and [model.Load]; problems that [crd.Validate] finds are one of them.
+// Load reads the archive with this digest, which it pulls from another manager if the store lacks it. The collection is shared: callers do
+// not change it. Errors are those of [store.Store.Open], [archive.Read] and [model.Load]; problems that [crd.Validate] finds are one of them.
 func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error) {
 	if loaded := c.loaded.get(archived); loaded != nil {
 		return loaded, nil
@@ -57,6 +61,11 @@ func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error
 	result, err, _ := c.loading.Do(archived.String(), func() (any, error) {
 		if loaded := c.loaded.get(archived); loaded != nil {
 			return loaded, nil
+		}
+		if !c.Store.Has(archived) {
+			if err := c.Peers.Pull(context.Background(), archived); err != nil {
+				ctrl.Log.WithName("collections").V(1).Info("an archive is not here", "digest", archived, "reason", err.Error())
+			}
 		}
 		forgotten := c.forgotten.Load()
 		loaded, err := c.readInTurn(archived)

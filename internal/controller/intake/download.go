@@ -19,7 +19,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
-	"github.com/collection-operator/collection-operator/internal/source/replica"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
@@ -27,7 +26,6 @@ import (
 type downloads struct {
 	Reader      client.Reader
 	Collections *imports.CollectionCache
-	Peers       *replica.Peers
 	Fetcher     *fetch.Fetcher
 	// working limits reconciles. A download leaves it for its time.
 	working, slots *pace.NamespaceLimit
@@ -107,7 +105,7 @@ func (d *downloads) restore(ctx context.Context, oc *v2beta2.OperatorCollection)
 	if known.IsOf(oc) && known.Signed {
 		lost = digest.Digest(known.Artifact.Digest)
 	}
-	if d.Peers == nil || lost == "" || d.Collections.Store.Has(lost) {
+	if d.Collections.Peers == nil || lost == "" || d.Collections.Store.Has(lost) {
 		return nil
 	}
 	release, err := d.startDownload(oc)
@@ -118,7 +116,7 @@ func (d *downloads) restore(ctx context.Context, oc *v2beta2.OperatorCollection)
 	d.working.Leave(oc.Namespace)
 	// Reconcile leaves again, also if ctx ends.
 	defer d.working.EnterAgain(context.WithoutCancel(ctx), oc.Namespace)
-	if err := d.Peers.Fetch(ctx, d.Collections.Store, lost, d.Fetcher.MaxBytes); err != nil {
+	if err := d.Collections.Peers.Pull(ctx, lost); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the archive is fetched again", "digest", lost, "reason", err.Error())
 	}
 	return nil

@@ -18,7 +18,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
-	"github.com/collection-operator/collection-operator/internal/source/replica"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
@@ -30,8 +29,6 @@ type Source struct {
 	Reader client.Reader
 	// Collections are those of the archives in the store.
 	Collections *imports.CollectionCache
-	// Peers are the other managers.
-	Peers *replica.Peers
 	// Fetcher downloads archives.
 	Fetcher *fetch.Fetcher
 	// Namespace is that of the manager.
@@ -247,7 +244,7 @@ func (a *Source) RemoveUnusedUploads(ctx context.Context) error { return a.pushe
 func (a *Source) verifier() *verifier { return &verifier{a.Reader, a.Collections, &a.blocked} }
 
 func (a *Source) downloads() *downloads {
-	return &downloads{a.Reader, a.Collections, a.Peers, a.Fetcher, a.working, a.downloadSlots}
+	return &downloads{a.Reader, a.Collections, a.Fetcher, a.working, a.downloadSlots}
 }
 
 func (a *Source) pushed() *pushedArchives {

@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -38,7 +37,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
-	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
 
 // Reconciler fetches, verifies and stores the archive of an OperatorCollection, waits for its CRDs,
@@ -66,15 +64,11 @@ type Reconciler struct {
 	Reserved reserved.Domains
 	// Budgets limit what is imported.
 	Budgets *Budgets
-	// Peers are the other managers.
-	Peers *replica.Peers
 	// Publications say which archives are in the catalog. They are nil if the manager serves none.
 	Publications *imports.Publications
 
 	// working limits reconciles. Source leaves it while it downloads.
 	working *pace.NamespaceLimit
-	// copied has OperatorCollections whose archive another manager lacks, or has again.
-	copied chan event.GenericEvent
 }
 
 // Reconcile implements [reconcile.Reconciler].
@@ -134,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 		return scope, err
 	}
 	r.Imports.Wrote(oc)
-	claims, acceptance, replicas, defaults := r.claims(), r.acceptance(), r.replicas(), r.defaults()
+	claims, acceptance, replicas, defaults := r.claims(), r.acceptance(), &replicas{r.Collections.Peers}, r.defaults()
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
 		r.ensureArtifact,
@@ -150,7 +144,7 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 		acceptance.acceptWithinBudgets,
 		acceptance.awaitCRDs,
 		acceptance.awaitServed,
-		replicas.awaitReplicas,
+		awaitReplicas,
 		defaults.ensureDefaultSubOperatorConfig,
 		defaults.collectSubOperatorConfigs,
 	}
@@ -173,8 +167,6 @@ func (r *Reconciler) upgrades() *upgrades {
 func (r *Reconciler) acceptance() *acceptance {
 	return &acceptance{r.Client, r.Reader, r.Metadata, r.Collections, r.Imports, r.Source, r.Budgets, r.status()}
 }
-
-func (r *Reconciler) replicas() *replicas { return &replicas{r.Client, r.Peers, r.copied} }
 
 func (r *Reconciler) defaults() *defaults { return &defaults{r.Client, r.Reader, r.Imports} }
 
@@ -206,12 +198,8 @@ func (r *Reconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollec
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	var uploads <-chan event.GenericEvent
 	r.working, uploads = r.Source.Setup()
-	r.copied = make(chan event.GenericEvent)
 	var err error
 	if r.Metadata, err = metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient()); err != nil {
-		return err
-	}
-	if err = mgr.Add(manager.RunnableFunc(r.replicas().watchReplicas)); err != nil {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -222,7 +210,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSubOperatorConfig), builder.WithPredicates(installationChanged)).
 		Watches(&apiextensionsv1.CustomResourceDefinition{}, handler.EnqueueRequestsFromMapFunc(r.requestsForCRD), builder.WithPredicates(r.definitionServed())).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSecret))
-	b = b.WatchesRawSource(source.Channel(r.copied, &handler.EnqueueRequestForObject{}))
 	b = b.WatchesRawSource(source.Channel(uploads, &handler.EnqueueRequestForObject{}))
 	if r.Publications != nil {
 		b = b.WatchesRawSource(source.Channel(r.Publications.Changed, &handler.EnqueueRequestForObject{}))

@@ -2,113 +2,72 @@ package operatorcollection
 
 import (
 	"context"
-	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
 
 const (
-	// copyInterval is how soon another manager is asked again for an archive that an import waits for.
+	// copyTimeout is how long an import waits until another manager that answers has a copy of the archive, and unresponsiveTimeout how long
+	// it waits for one that does not: less than clients wait for status.phase.
+	copyTimeout, unresponsiveTimeout = 5 * time.Minute, 10 * time.Second
+	// copyInterval is how soon the other managers are asked again while an import waits.
 	copyInterval = time.Second
-	// copiesInterval is how often the leader checks that the other managers have all archives.
-	copiesInterval = 10 * time.Second
+	// missingCopy begins the warning about a manager for which the import did not wait longer.
+	missingCopy = "not every manager has a copy of the archive: "
 )
 
-// replicas knows which other managers lack the archive of an OperatorCollection.
-type replicas struct {
-	Client client.Client
-	Peers  *replica.Peers
-	// changed has OperatorCollections whose archive another manager lacks, or has again.
-	changed chan event.GenericEvent
-}
+// replicas makes other managers have what cannot be fetched again.
+type replicas struct{ Peers *replica.Peers }
 
-// checkReplicas asks the other managers for the archive.
+// checkReplicas makes the other managers copy an archive that was uploaded, and finds out which of them lack it. All others can be fetched
+// again.
 func (r *replicas) checkReplicas(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
-	scope.alreadyImported = oc.Status.Artifact != nil && oc.Status.Artifact.Digest == scope.Artifact.Digest &&
-		meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
-	var err error
-	scope.replicas, err = r.Peers.Copies(ctx, digest.Digest(scope.Artifact.Digest))
+	if oc.Spec.CollectionURL != "" {
+		return nil
+	}
+	missing, err := r.Peers.Missing(ctx, digest.Digest(scope.Artifact.Digest))
+	for _, each := range missing {
+		scope.addMissing(oc, each)
+	}
 	return err
 }
 
-// awaitReplicas waits until the other managers have copied the archive that status names now. An archive that was imported
-// already remains so if one of them loses it.
-func (r *replicas) awaitReplicas(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
-	if len(scope.replicas.Awaited) > 0 && !scope.alreadyImported {
+// addMissing decides whether the import waits for a manager that lacks the archive. An archive that was imported already remains so if one of
+// them loses it.
+func (s *importScope) addMissing(oc *v2beta2.OperatorCollection, missing replica.Missing) {
+	limit, waited := copyTimeout, time.Duration(0)
+	if missing.Unresponsive {
+		limit = unresponsiveTimeout
+	}
+	if history := oc.Status.History; len(history) > 0 && history[0].Digest == s.Artifact.Digest {
+		waited = time.Since(history[0].Time.Time)
+	}
+	imported := imports.IsImported(oc, digest.Digest(s.Artifact.Digest)) && meta.IsStatusConditionTrue(oc.Status.Conditions, v2beta2.ConditionImported)
+	switch {
+	case !imported && waited < limit:
+		s.awaitedCopies = append(s.awaitedCopies, missing.String())
+	case imported && missing.Unresponsive && !slices.Contains(oc.Status.Warnings, missingCopy+missing.String()):
+		// It had a copy, and may just be starting.
+	default:
+		s.missingCopies = append(s.missingCopies, missing.String())
+	}
+}
+
+// awaitReplicas waits, for a time, until the other managers have copied the archive.
+func awaitReplicas(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
+	if len(scope.awaitedCopies) > 0 {
 		return status.Waiting(v2beta2.ReasonReplicating, copyInterval,
-			"waiting until every manager has a copy of the archive: %s", strings.Join(scope.replicas.Awaited, ", "))
+			"waiting until every manager has a copy of the archive: %s", strings.Join(scope.awaitedCopies, ", "))
 	}
 	scope.imported = true
 	return nil
-}
-
-// watchReplicas triggers a reconcile of each OperatorCollection whose archive another manager lacks now, or has again.
-func (r *replicas) watchReplicas(ctx context.Context) error {
-	log := ctrl.LoggerFrom(ctx).WithName("replicas")
-	lacking := map[types.NamespacedName]string{}
-	for r.Peers != nil {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(copiesInterval):
-		}
-		now, err := r.listMissing(ctx)
-		if err != nil {
-			log.Error(err, "cannot check whether all managers have all archives, retrying")
-			continue
-		}
-		all := maps.Clone(lacking)
-		maps.Copy(all, now)
-		for name := range all {
-			if now[name] != lacking[name] {
-				r.reportReplicas(ctx, name)
-			}
-		}
-		lacking = now
-	}
-	return nil
-}
-
-// listMissing says who lacks the archive of which OperatorCollection.
-func (r *replicas) listMissing(ctx context.Context) (map[types.NamespacedName]string, error) {
-	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
-		return nil, err
-	}
-	lacking := map[types.NamespacedName]string{}
-	for i := range list.Items {
-		oc := &list.Items[i]
-		if oc.Status.Artifact == nil {
-			continue
-		}
-		copies, err := r.Peers.Copies(ctx, digest.Digest(oc.Status.Artifact.Digest))
-		if err != nil {
-			return nil, err
-		}
-		if copies.Missing() {
-			lacking[client.ObjectKeyFromObject(oc)] = fmt.Sprint(copies)
-		}
-	}
-	return lacking, nil
-}
-
-func (r *replicas) reportReplicas(ctx context.Context, name types.NamespacedName) {
-	oc := &v2beta2.OperatorCollection{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	select {
-	case r.changed <- event.GenericEvent{Object: oc}:
-	case <-ctx.Done():
-	}
 }

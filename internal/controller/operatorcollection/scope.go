@@ -14,7 +14,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller/imports"
 	"github.com/collection-operator/collection-operator/internal/controller/intake"
 	"github.com/collection-operator/collection-operator/internal/install/rollout"
-	"github.com/collection-operator/collection-operator/internal/source/replica"
 )
 
 // importScope is what the steps of one reconcile share, and what status is computed from.
@@ -41,13 +40,12 @@ type importScope struct {
 	awaited error
 	// unreplaced describes what such a collection does not take over.
 	unreplaced []string
-	// alreadyImported says that the archive was imported before.
-	alreadyImported bool
 	// historyRoom limits the size in bytes of the archives that are only in status.history. Nil means no limit.
 	historyRoom *int64
-	// replicas says which other managers lack the archive.
-	replicas replica.Copies
-	// imported says that the collection's CRDs are Established too, and that the other managers have the archive.
+	// awaitedCopies name the other managers that lack the archive and are waited for, if it cannot be fetched again, and missingCopies those that
+	// are not waited for any more.
+	awaitedCopies, missingCopies []string
+	// imported says that the collection's CRDs are Established too, and that the other managers have an archive that was uploaded.
 	imported bool
 	// upgrade is how the version is brought to the namespaces, or nil if that was not decided.
 	upgrade *rollout.Decision

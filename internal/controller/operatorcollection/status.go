@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller/metrics"
 	"github.com/collection-operator/collection-operator/internal/controller/upgradecheck"
 	"github.com/collection-operator/collection-operator/internal/install/rollout"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -230,16 +232,30 @@ func (s *importScope) blocked(err error) error {
 	return nil
 }
 
-// atLeast reconciles again when the upgrade is decided again, also after an error that would not be retried.
+// again is when to reconcile again at the latest: to decide the upgrade, and to make other managers copy the archive. Zero means that only a
+// change matters.
+func (s *importScope) again() time.Duration {
+	var again time.Duration
+	if s != nil && s.upgrade != nil {
+		again = s.upgrade.Again
+	}
+	if s != nil && len(s.missingCopies) > 0 && (again == 0 || again > intervals.Missing) {
+		again = intervals.Missing
+	}
+	return again
+}
+
+// atLeast reconciles again in time, also after an error that would not be retried.
 func (s *importScope) atLeast(result ctrl.Result, err error) (ctrl.Result, error) {
-	if s == nil || s.upgrade == nil || s.upgrade.Again == 0 {
+	again := s.again()
+	if again == 0 {
 		return result, err
 	}
 	if err != nil && !errors.Is(err, reconcile.TerminalError(nil)) {
 		return result, err
 	}
-	if result.RequeueAfter == 0 || result.RequeueAfter > s.upgrade.Again {
-		result.RequeueAfter = s.upgrade.Again
+	if result.RequeueAfter == 0 || result.RequeueAfter > again {
+		result.RequeueAfter = again
 	}
 	return result, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/install/preflight"
 	"github.com/collection-operator/collection-operator/internal/install/rollout"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 )
 
 func TestNamespacesByDigest(t *testing.T) {
@@ -210,6 +211,7 @@ func TestAnUpgradeIsDecidedAgainInTime(t *testing.T) {
 		"no scope":                     {nil, time.Minute, nil, time.Minute, false},
 		"only a change matters":        {&importScope{upgrade: &rollout.Decision{}}, time.Minute, nil, time.Minute, false},
 		"nothing else":                 {again, 0, nil, 5 * time.Second, false},
+		"a manager lacks a copy":       {&importScope{missingCopies: []string{"a"}}, 0, nil, intervals.Missing, false},
 		"later":                        {again, time.Minute, nil, 5 * time.Second, false},
 		"sooner":                       {again, time.Second, nil, time.Second, false},
 		"an error that is retried":     {again, 0, failed, 0, true},

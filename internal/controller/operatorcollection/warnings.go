@@ -20,8 +20,8 @@ func warnings(oc *v2beta2.OperatorCollection, s *importScope) []string {
 		texts = append(texts, "the source check failed, and will be tried again: "+failure)
 	}
 	texts = append(texts, s.unreplaced...)
-	for _, lacking := range s.replicas.Reported {
-		texts = append(texts, "not every manager has a copy of the archive: "+lacking)
+	for _, missing := range s.missingCopies {
+		texts = append(texts, missingCopy+missing)
 	}
 	if s.upload != "" && !imports.IsImported(oc, s.upload) && imports.PinnedVersion(oc) == "" {
 		texts = append(texts, fmt.Sprintf("the archive with the digest %s, which was uploaded, is not on the manager's volume: upload it again", s.upload))

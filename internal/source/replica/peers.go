@@ -1,5 +1,5 @@
-// Package replica keeps the archives of all managers in a namespace the same. Each manager copies the archives in use that it
-// lacks from the others, by digest, and the leader knows who lacks one. The package also marks the leader's pod.
+// Package replica gets the archives that a manager lacks from the other managers in its namespace, by digest, when they are needed, and
+// makes the others copy those that cannot be fetched again. The package also marks the leader's pod.
 package replica
 
 import (
@@ -16,8 +16,11 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -30,16 +33,23 @@ const (
 	listInterval = time.Second
 	// notReadyGrace is how long a pod may be not ready and still be live: it may be starting.
 	notReadyGrace = time.Minute
-	// unreachableGrace is how long a live peer that does not answer is waited for.
-	unreachableGrace = 10 * time.Second
-	// heldInterval is how long a peer is not asked again for an archive that it has.
-	heldInterval = 10 * time.Minute
-	// lackInterval is how long it counts since when a peer lacks an archive, if nobody asks for it any more.
-	lackInterval = time.Minute
-	// silentInterval is how long a peer that did not answer is not asked again: each question would take its time.
-	silentInterval = 3 * time.Second
-	// headTimeout limits one question to a peer.
-	headTimeout = 5 * time.Second
+	// askAgain is how long a peer is not asked again for an archive that it lacks, or for anything if it did not answer.
+	askAgain = 5 * time.Second
+	// headTimeout limits one question to a peer, which has pullWait to copy the archive before it answers.
+	headTimeout, pullWait = 5 * time.Second, 2 * time.Second
+	// onlyStored is the Cache-Control of a request for what the store has, as RFC 9111 says it of caches.
+	onlyStored = "only-if-cached"
+	// pullTimeout limits the copy of one archive.
+	pullTimeout = 5 * time.Minute
+	// maxPulls limits the concurrent copies of a manager that starts.
+	maxPulls = 4
+)
+
+var (
+	// errNoCopy: no live peer has the archive.
+	errNoCopy = errors.New("no other manager that is live has the archive")
+	// errUnresponsive: a live peer does not answer.
+	errUnresponsive = errors.New("another manager does not answer")
 )
 
 // Peers are the other managers in the namespace. Its methods are safe for concurrent use. Nil Peers are no peers.
@@ -53,18 +63,18 @@ type Peers struct {
 	Port   int32
 	// HTTP sends requests to the archive servers of the peers. It must not follow redirects.
 	HTTP *http.Client
-	// Timeout is how long an import waits for a live peer that answers and does not have the archive.
-	Timeout time.Duration
+	// Store is that of this manager, and MaxBytes the maximum size of an archive.
+	Store    *store.Store
+	MaxBytes int64
+
+	// pulling lets all who need an archive at the same time wait for one copy of it.
+	pulling singleflight.Group
 
 	mu       sync.Mutex
 	listed   []peer
 	listedAt time.Time
-	// held has the time of the answer of a peer that has an archive.
-	held map[copyKey]time.Time
-	// lacking has what is known of a peer that lacks an archive.
-	lacking map[copyKey]lack
-	// unresponsive has the time at which a peer did not answer.
-	unresponsive map[types.UID]time.Time
+	// failed has the questions that are not asked again for now.
+	failed map[question]failure
 }
 
 // peer is a live manager.
@@ -73,14 +83,16 @@ type peer struct {
 	uid       types.UID
 }
 
-// lack has the time since when a peer is known to lack an archive, and when it was asked last.
-type lack struct {
-	since, asked time.Time
+// question is whether a peer has an archive. Without one it is whether the peer answers.
+type question struct {
+	peer    types.UID
+	archive digest.Digest
 }
 
-type copyKey struct {
-	pod    types.UID
-	digest digest.Digest
+// failure is errNoCopy or errUnresponsive, and when the question is asked again.
+type failure struct {
+	err   error
+	until time.Time
 }
 
 // live returns the live peers, sorted by name.
@@ -106,7 +118,7 @@ func (p *Peers) live(ctx context.Context) ([]peer, error) {
 		}
 	}
 	slices.SortFunc(p.listed, func(a, b peer) int { return cmp.Compare(a.name, b.name) })
-	p.forget(pods.Items)
+	maps.DeleteFunc(p.failed, func(_ question, last failure) bool { return time.Now().After(last.until) })
 	return p.listed, nil
 }
 
@@ -123,156 +135,40 @@ func isLive(pod *corev1.Pod, now time.Time) bool {
 	return now.Sub(pod.CreationTimestamp.Time) < notReadyGrace
 }
 
-// forget drops what is known of pods that do not exist any more, and what is too old to be used.
-func (p *Peers) forget(pods []corev1.Pod) {
-	exists := func(uid types.UID) bool {
-		return slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == uid })
+// Pull brings an archive that the store lacks into it, from a live peer that has it. A copy that has begun goes on when ctx ends.
+func (p *Peers) Pull(ctx context.Context, archive digest.Digest) error {
+	if p == nil {
+		return errNoCopy
 	}
-	maps.DeleteFunc(p.unresponsive, func(uid types.UID, _ time.Time) bool { return !exists(uid) })
-	maps.DeleteFunc(p.held, func(key copyKey, at time.Time) bool { return !exists(key.pod) || time.Since(at) >= heldInterval })
-	maps.DeleteFunc(p.lacking, func(key copyKey, last lack) bool { return !exists(key.pod) || time.Since(last.asked) >= lackInterval })
+	if p.Store.Restore(archive) == nil {
+		return nil
+	}
+	done := p.pulling.DoChan(archive.String(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullTimeout)
+		defer cancel()
+		return nil, p.pull(ctx, archive)
+	})
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case result := <-done:
+		return result.Err
+	}
 }
 
-// Copies says which live peers lack an archive. The texts name the pods, and are sorted.
-type Copies struct {
-	// Awaited are those that an import waits for.
-	Awaited []string
-	// Reported are those that have lacked it for so long that an import does not wait for them any more.
-	Reported []string
-}
-
-// Copies asks the live peers for an archive.
-func (p *Peers) Copies(ctx context.Context, archive digest.Digest) (Copies, error) {
-	peers, err := p.live(ctx)
-	var copies Copies
-	for _, each := range peers {
-		key := copyKey{pod: each.uid, digest: archive}
-		if p.isHeld(key) {
-			continue
-		}
-		reached, has := p.ask(ctx, each, archive)
-		if has {
-			p.record(key, true)
-			continue
-		}
-		text, grace := fmt.Sprintf("pod %q does not have it", each.name), p.Timeout
-		if !reached {
-			text, grace = fmt.Sprintf("pod %q does not answer", each.name), min(unreachableGrace, p.Timeout)
-		}
-		if time.Since(p.record(key, false)) < grace {
-			copies.Awaited = append(copies.Awaited, text)
-		} else {
-			copies.Reported = append(copies.Reported, text)
-		}
-	}
-	return copies, err
-}
-
-// Missing says whether a live peer lacks an archive.
-func (c Copies) Missing() bool { return len(c.Awaited)+len(c.Reported) > 0 }
-
-func (p *Peers) isHeld(key copyKey) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, known := p.held[key]
-	return known && time.Since(at) < heldInterval
-}
-
-// record notes whether a peer has an archive, and returns since when it is known to lack it.
-func (p *Peers) record(key copyKey, has bool) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.held == nil {
-		p.held, p.lacking = map[copyKey]time.Time{}, map[copyKey]lack{}
-	}
-	if has {
-		delete(p.lacking, key)
-		p.held[key] = time.Now()
-		return time.Time{}
-	}
-	delete(p.held, key)
-	now := time.Now()
-	last, known := p.lacking[key]
-	if !known || now.Sub(last.asked) >= lackInterval {
-		last.since = now
-	}
-	last.asked = now
-	p.lacking[key] = last
-	return last.since
-}
-
-// ask says whether a peer answers in time, and has an archive. One that just did not answer is not asked again. If ctx ends before, that
-// says nothing about the peer.
-func (p *Peers) ask(ctx context.Context, of peer, archive digest.Digest) (reached, has bool) {
-	if p.isSilent(of.uid) {
-		return false, false
-	}
-	limited, cancel := context.WithTimeout(ctx, headTimeout)
-	defer cancel()
-	answer, err := p.send(limited, http.MethodHead, of, archive)
-	if err == nil {
-		_ = answer.Body.Close() // It is empty.
-		return true, answer.StatusCode == http.StatusOK
-	}
-	if ctx.Err() == nil {
-		p.recordSilence(of.uid)
-	}
-	return false, false
-}
-
-func (p *Peers) isSilent(pod types.UID) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return time.Since(p.unresponsive[pod]) < silentInterval
-}
-
-func (p *Peers) recordSilence(pod types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.unresponsive == nil {
-		p.unresponsive = map[types.UID]time.Time{}
-	}
-	p.unresponsive[pod] = time.Now()
-}
-
-func (p *Peers) send(ctx context.Context, method string, to peer, archive digest.Digest) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, to.url+store.URLPath(archive), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("User-Agent", "collection-operator")
-	return p.HTTP.Do(request)
-}
-
-// fetchTimeout limits the copy of one archive from one peer.
-const fetchTimeout = 5 * time.Minute
-
-var (
-	// errNoCopy: no live peer has the archive.
-	errNoCopy = errors.New("no other manager that is live has the archive")
-	// errSilent: a live peer was not asked, because it has just not answered.
-	errSilent = errors.New("another manager does not answer")
-)
-
-// Fetch copies an archive of at most maxBytes from a live peer that has it into the store.
-func (p *Peers) Fetch(ctx context.Context, store *store.Store, archive digest.Digest, maxBytes int64) error {
-	return p.fetch(ctx, store, archive, maxBytes, &sync.Map{})
-}
-
-// fetch skips the peers in unreachable, and adds those that do not answer.
-func (p *Peers) fetch(ctx context.Context, store *store.Store, archive digest.Digest, maxBytes int64, unreachable *sync.Map) error {
+func (p *Peers) pull(ctx context.Context, archive digest.Digest) error {
 	peers, err := p.live(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, each := range peers {
-		if _, skip := unreachable.Load(each.uid); skip {
-			errs = append(errs, errSilent)
-			continue
-		}
-		err := store.WithRoom(maxBytes, func() error { return p.fetchFrom(ctx, each, store, archive, maxBytes, unreachable) })
+		err := p.lastFailure(each, archive)
 		if err == nil {
+			err = p.Store.WithRoom(p.MaxBytes, func() error { return p.copyFrom(ctx, each, archive) })
+		}
+		if err == nil {
+			ctrl.LoggerFrom(ctx).WithName("replicas").Info("copied an archive from another manager", "digest", archive, "pod", each.name)
 			return nil
 		}
 		if !errors.Is(err, errNoCopy) {
@@ -285,27 +181,153 @@ func (p *Peers) fetch(ctx context.Context, store *store.Store, archive digest.Di
 	return errors.Join(errs...)
 }
 
-func (p *Peers) fetchFrom(ctx context.Context, from peer, store *store.Store, archive digest.Digest, maxBytes int64, unreachable *sync.Map) error {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	defer cancel()
+func (p *Peers) copyFrom(ctx context.Context, from peer, archive digest.Digest) error {
 	response, err := p.send(ctx, http.MethodGet, from, archive)
 	if err != nil {
-		unreachable.Store(from.uid, true)
+		if errors.Is(err, errNoCopy) {
+			p.remember(question{from.uid, archive}, err)
+		}
 		return err
 	}
 	defer response.Body.Close()
-	switch {
-	case response.StatusCode == http.StatusNotFound:
-		return errNoCopy
-	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("it answers with the status %d", response.StatusCode)
-	}
-	file, err := fetch.Save(response.Body, maxBytes, store.TempDir())
+	file, err := fetch.Save(response.Body, p.MaxBytes, p.Store.TempDir())
 	if err != nil {
 		return err
 	}
 	if file.Digest != archive {
 		return errors.Join(fmt.Errorf("what it sends has the digest %s", file.Digest), file.Remove())
 	}
-	return errors.Join(store.Put(file), file.Remove())
+	return errors.Join(p.Store.Put(file), file.Remove())
+}
+
+// PullAll pulls what the store lacks of the archives. The error is about those that a live peer may have.
+func (p *Peers) PullAll(ctx context.Context, archives []digest.Digest) error {
+	var pulls errgroup.Group
+	pulls.SetLimit(maxPulls)
+	for _, archive := range archives {
+		pulls.Go(func() error {
+			if err := p.Pull(ctx, archive); !errors.Is(err, errNoCopy) {
+				return err
+			}
+			return nil
+		})
+	}
+	return pulls.Wait()
+}
+
+// Serve returns a handler that pulls an archive which the store lacks before inner answers. Peers get what the store has: two managers
+// that lack an archive must not ask each other for ever.
+func (p *Peers) Serve(inner http.Handler) http.Handler {
+	if p == nil {
+		return inner
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if archive, ok := store.DigestOf(r.URL.Path); ok && !p.Store.IsStored(archive) && r.Header.Get("Cache-Control") != onlyStored {
+			p.pullFor(r, archive)
+		}
+		inner.ServeHTTP(w, r)
+	})
+}
+
+// pullFor pulls an archive for a request. Who asks for it with HEAD gets an answer soon, and asks again.
+func (p *Peers) pullFor(r *http.Request, archive digest.Digest) {
+	ctx := r.Context()
+	if r.Method == http.MethodHead {
+		limited, cancel := context.WithTimeout(ctx, pullWait)
+		defer cancel()
+		ctx = limited
+	}
+	if err := p.Pull(ctx, archive); err != nil && ctx.Err() == nil {
+		ctrl.Log.WithName("replicas").V(1).Info("an archive that was asked for is not here", "digest", archive, "reason", err.Error())
+	}
+}
+
+// Missing is a live peer that lacks an archive.
+type Missing struct {
+	Pod string
+	// Unresponsive says that it does not answer.
+	Unresponsive bool
+}
+
+func (m Missing) String() string {
+	if m.Unresponsive {
+		return fmt.Sprintf("pod %q does not answer", m.Pod)
+	}
+	return fmt.Sprintf("pod %q does not have it", m.Pod)
+}
+
+// Missing asks the live peers for an archive, which they pull then, and returns those that do not have it yet, sorted by name.
+func (p *Peers) Missing(ctx context.Context, archive digest.Digest) ([]Missing, error) {
+	peers, err := p.live(ctx)
+	var missing []Missing
+	for _, each := range peers {
+		err := p.lastFailure(each, "")
+		if err == nil {
+			err = p.head(ctx, each, archive)
+		}
+		if err != nil {
+			missing = append(missing, Missing{Pod: each.name, Unresponsive: errors.Is(err, errUnresponsive)})
+		}
+	}
+	return missing, err
+}
+
+func (p *Peers) head(ctx context.Context, of peer, archive digest.Digest) error {
+	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	response, err := p.send(ctx, http.MethodHead, of, archive)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+// send asks a peer for an archive. With GET, the peer sends it if its store has it; with HEAD, it pulls it first. The error is errNoCopy if
+// it does not have it.
+func (p *Peers) send(ctx context.Context, method string, to peer, archive digest.Digest) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, to.url+store.URLPath(archive), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", "collection-operator")
+	if method == http.MethodGet {
+		request.Header.Set("Cache-Control", onlyStored)
+	}
+	response, err := p.HTTP.Do(request)
+	if err != nil {
+		if !errors.Is(err, context.Canceled) {
+			p.remember(question{to.uid, ""}, errUnresponsive)
+		}
+		return nil, fmt.Errorf("%w: %w", errUnresponsive, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		err = errNoCopy
+		if response.StatusCode != http.StatusNotFound {
+			err = fmt.Errorf("it answers with the status %d", response.StatusCode)
+		}
+		return nil, errors.Join(err, response.Body.Close())
+	}
+	return response, nil
+}
+
+func (p *Peers) remember(asked question, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.failed == nil {
+		p.failed = map[question]failure{}
+	}
+	p.failed[asked] = failure{err, time.Now().Add(askAgain)}
+}
+
+// lastFailure returns errNoCopy or errUnresponsive if a peer is not to be asked for an archive, and nil otherwise. Without an archive it
+// returns only errUnresponsive.
+func (p *Peers) lastFailure(of peer, archive digest.Digest) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, asked := range []question{{of.uid, ""}, {of.uid, archive}} {
+		if last, known := p.failed[asked]; known && time.Now().Before(last.until) {
+			return last.err
+		}
+	}
+	return nil
 }

@@ -2,16 +2,13 @@ package replica
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +16,9 @@ import (
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/collection-operator/collection-operator/internal/source/fetch"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
@@ -55,24 +54,34 @@ func TestLivePods(t *testing.T) {
 	}
 }
 
-// peersAt have one live peer, which a server plays.
-func peersAt(t *testing.T, handler http.HandlerFunc) *Peers {
+// newPeer is a live one, played by a handler.
+func newPeer(t *testing.T, name string, handler http.Handler) peer {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	at, err := url.Parse(server.URL)
+	return peer{name: name, uid: types.UID(name), url: server.URL}
+}
+
+// newPeers are those of a manager with an empty store.
+func newPeers(t *testing.T, peers ...peer) *Peers {
+	t.Helper()
+	archives, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, port, _ := net.SplitHostPort(at.Host)
-	number, _ := strconv.Atoi(port)
-	return &Peers{
-		Scheme: "http", Port: int32(number), HTTP: server.Client(), Timeout: time.Hour,
-		listed: []peer{{name: "manager-1", uid: "1", url: "http://" + net.JoinHostPort(host, port)}}, listedAt: time.Now().Add(time.Hour),
-	}
+	return &Peers{HTTP: http.DefaultClient, Store: archives, MaxBytes: 100, listed: peers, listedAt: time.Now().Add(time.Hour)}
 }
 
-func TestFetchTakesOnlyTheArchiveItself(t *testing.T) {
+// counted counts the requests to a handler.
+func counted(handler http.HandlerFunc) (http.Handler, *atomic.Int64) {
+	var asked atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		handler(w, r)
+	}), &asked
+}
+
+func TestPullTakesOnlyTheArchiveItself(t *testing.T) {
 	content := []byte("an archive")
 	archive := digest.FromBytes(content)
 	for name, tt := range map[string]struct {
@@ -91,111 +100,124 @@ func TestFetchTakesOnlyTheArchiveItself(t *testing.T) {
 		"nothing":    {http.NotFound, 100, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = peersAt(t, tt.answer).Fetch(t.Context(), store, archive, tt.max)
-			if (err == nil) != tt.stored || store.Has(archive) != tt.stored {
-				t.Errorf("got %v, stored: %t", err, store.Has(archive))
+			peers := newPeers(t, newPeer(t, "manager-1", tt.answer))
+			peers.MaxBytes = tt.max
+			err := peers.Pull(t.Context(), archive)
+			if (err == nil) != tt.stored || peers.Store.Has(archive) != tt.stored {
+				t.Errorf("got %v, stored: %t", err, peers.Store.Has(archive))
 			}
 			if errors.Is(err, errNoCopy) != (name == "nothing") {
 				t.Errorf("got %v", err)
 			}
-			if left, err := os.ReadDir(store.TempDir()); err != nil || len(left) > 0 {
+			if left, err := os.ReadDir(peers.Store.TempDir()); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
 	}
 }
 
-func TestCopies(t *testing.T) {
-	archive, asked, has := digest.FromString("x"), 0, false
-	peers := peersAt(t, func(w http.ResponseWriter, r *http.Request) {
-		if asked++; !has || r.Method != http.MethodHead {
-			http.NotFound(w, r)
-		}
-	})
-	expect := func(awaited, reported, requests int) {
-		t.Helper()
-		copies, err := peers.Copies(t.Context(), archive)
-		if err != nil || len(copies.Awaited) != awaited || len(copies.Reported) != reported || asked != requests {
-			t.Errorf("got %+v, %v after %d requests", copies, err, asked)
-		}
-	}
-	expect(1, 0, 1)
-	peers.Timeout = 0
-	expect(0, 1, 2)
-	// An import that was refused long ago says nothing about the next one.
-	peers.Timeout = time.Minute
-	for key := range peers.lacking {
-		peers.lacking[key] = lack{since: time.Now().Add(-time.Hour), asked: time.Now()}
-	}
-	expect(0, 1, 3)
-	for key := range peers.lacking {
-		peers.lacking[key] = lack{since: time.Now().Add(-time.Hour), asked: time.Now().Add(-lackInterval)}
-	}
-	expect(1, 0, 4)
-	has = true
-	expect(0, 0, 5)
-	expect(0, 0, 5) // It is not asked again.
-	var none *Peers
-	if copies, err := none.Copies(t.Context(), archive); err != nil || copies.Missing() {
-		t.Errorf("without peers: %+v, %v", copies, err)
+// A manager without an archive costs others no request for each that it gets.
+func TestPeersAreNotAskedAgainAtOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer  http.HandlerFunc
+		archive string
+		want    error
+	}{
+		"for what they lack":              {http.NotFound, "a", errNoCopy},
+		"for anything if they are silent": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "b", errUnresponsive},
+	} {
+		t.Run(name, func(t *testing.T) {
+			handler, asked := counted(tt.answer)
+			peers := newPeers(t, newPeer(t, "manager-1", handler))
+			pull := func(archive string, requests int64) {
+				t.Helper()
+				if err := peers.Pull(t.Context(), digest.FromString(archive)); !errors.Is(err, tt.want) || asked.Load() != requests {
+					t.Errorf("got %v after %d requests", err, asked.Load())
+				}
+			}
+			pull("a", 1)
+			pull(tt.archive, 1)
+			for key, last := range peers.failed {
+				peers.failed[key] = failure{err: last.err, until: time.Now()}
+			}
+			pull("a", 2)
+		})
 	}
 }
 
-func TestPeersThatDoNotAnswerAreAskedOnce(t *testing.T) {
-	var asked atomic.Int64
-	peers := peersAt(t, func(http.ResponseWriter, *http.Request) {
-		asked.Add(1)
-		panic(http.ErrAbortHandler)
-	})
-	for _, content := range []string{"a", "b", "c"} {
-		copies, err := peers.Copies(t.Context(), digest.FromString(content))
-		if err != nil || len(copies.Awaited) != 1 || asked.Load() != 1 {
-			t.Errorf("got %+v, %v after %d requests", copies, err, asked.Load())
-		}
-	}
-}
-
-func TestReplicatorIsCompleteWhenNoPeerHasMore(t *testing.T) {
+// Two managers ask each other. One has the archive, and the other pulls it when it is asked.
+func TestServePullsWhatIsMissing(t *testing.T) {
 	content := []byte("an archive")
-	var aborts, lacks atomic.Bool
-	aborts.Store(true)
-	peers := peersAt(t, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case aborts.Load():
-			panic(http.ErrAbortHandler)
-		case lacks.Load():
-			http.NotFound(w, r)
-		default:
-			_, _ = w.Write(content)
-		}
-	})
-	store, err := store.Open(filepath.Join(t.TempDir(), "artifacts"))
+	file, err := fetch.Save(bytes.NewReader(content), 100, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	inUse := []digest.Digest{digest.FromBytes(content), digest.FromString("another")}
-	replicator := NewReplicator(peers, store, 100, func(context.Context) ([]digest.Digest, error) { return inUse, nil })
-	expect := func(stored, complete bool) {
+	path := store.URLPath(file.Digest)
+	first, second := newPeers(t), newPeers(t)
+	handler, asked := counted(first.Serve(first.Store.Handler()).ServeHTTP)
+	second.listed = []peer{newPeer(t, "first", handler)}
+	first.listed = []peer{newPeer(t, "second", second.Serve(second.Store.Handler()))}
+	get := func(url string, want int) {
 		t.Helper()
-		replicator.failed = nil // Nothing is delayed.
-		replicator.round(t.Context())
-		if store.Has(inUse[0]) != stored || replicator.Complete() != complete {
-			t.Errorf("stored: %t, complete: %t", store.Has(inUse[0]), replicator.Complete())
+		response, err := http.Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = response.Body.Close(); response.StatusCode != want {
+			t.Errorf("%s: got %d, want %d", url, response.StatusCode, want)
 		}
 	}
-	expect(false, false)
-	aborts.Store(false)
-	expect(true, false) // The peer sends something else as the other archive.
-	lacks.Store(true)
-	expect(true, true)
+	missing := func(want ...Missing) {
+		t.Helper()
+		got, err := first.Missing(t.Context(), file.Digest)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("got %v, %v", got, err)
+		}
+	}
+	get(first.listed[0].url+path, http.StatusNotFound) // Neither has it, and one question is not an endless one.
+	if asked.Load() != 1 {
+		t.Errorf("the first was asked %d times", asked.Load())
+	}
+	if err := first.Store.Put(file); err != nil {
+		t.Fatal(err)
+	}
+	missing(Missing{Pod: "second"}) // It has just asked.
+	second.failed = nil
+	missing()
+	if !second.Store.Has(file.Digest) {
+		t.Error("a peer that was asked has not copied the archive")
+	}
+	if err := second.Store.Remove(file.Digest); err != nil {
+		t.Fatal(err)
+	}
+	get(first.listed[0].url+path, http.StatusOK)
+	get(first.listed[0].url+store.URLPath(digest.FromString("another")), http.StatusNotFound)
+	get(first.listed[0].url+"/elsewhere", http.StatusNotFound)
 
-	replicator.complete.Store(false)
-	aborts.Store(true)
-	expect(true, false)
-	replicator.began = time.Now().Add(-2 * completeTimeout)
+	first.listed = []peer{newPeer(t, "silent", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))}
+	missing(Missing{Pod: "silent", Unresponsive: true})
+	var none *Peers
+	if got, err := none.Missing(t.Context(), file.Digest); err != nil || len(got) > 0 {
+		t.Errorf("without peers: %v, %v", got, err)
+	}
+}
+
+func TestPullAllFailsIfPeersMayHaveMore(t *testing.T) {
+	var content, other = []byte("an archive"), digest.FromString("another")
+	var answer http.HandlerFunc
+	peers := newPeers(t, newPeer(t, "manager-1", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) })))
+	expect := func(stored, complete bool) {
+		t.Helper()
+		peers.failed = nil
+		err := peers.PullAll(t.Context(), []digest.Digest{digest.FromBytes(content), other})
+		if peers.Store.Has(digest.FromBytes(content)) != stored || (err == nil) != complete {
+			t.Errorf("stored: %t, error: %v", !stored, err)
+		}
+	}
+	answer = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	expect(false, false)
+	answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(content) }
+	expect(true, false) // The peer sends something else as the other archive.
+	answer = http.NotFound
 	expect(true, true)
 }

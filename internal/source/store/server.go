@@ -19,13 +19,19 @@ func URLPath(archive digest.Digest) string {
 	return urlPrefix + strings.TrimPrefix(archive.String(), string(algorithm)+":") + suffix
 }
 
+// DigestOf is the digest of the archive under a URLPath.
+func DigestOf(path string) (digest.Digest, bool) {
+	name, ok := strings.CutPrefix(path, urlPrefix)
+	hex, isArchive := strings.CutSuffix(name, suffix)
+	return digest.NewDigestFromEncoded(algorithm, hex), ok && isArchive && algorithm.Validate(hex) == nil
+}
+
 // Handler serves the store's archives for GET and HEAD, each under its URLPath, and nothing else: no listing, no
 // writing. An archive never changes under its path, so clients may keep it for ever.
 func (s *Store) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, ok := strings.CutPrefix(r.URL.Path, urlPrefix)
-		hex, isArchive := strings.CutSuffix(name, suffix)
-		if !ok || !isArchive || algorithm.Validate(hex) != nil {
+		archive, ok := DigestOf(r.URL.Path)
+		if !ok {
 			http.NotFound(w, r)
 			return
 		}
@@ -34,7 +40,6 @@ func (s *Store) Handler() http.Handler {
 			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 			return
 		}
-		archive := digest.NewDigestFromEncoded(algorithm, hex)
 		f, info, err := s.open(archive)
 		if err == nil {
 			defer f.Close()
