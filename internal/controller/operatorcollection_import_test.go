@@ -175,6 +175,10 @@ func TestImportIsRefused(t *testing.T) {
 			i.web.serve("/"+i.source.name+"/1.0.0", bytes.Repeat([]byte("x"), 2<<20))
 		}, v2beta2.ReasonArchiveTooLarge, "", true, true},
 		"no archive": {func(_ *testing.T, i *importer) { i.web.serve("/"+i.source.name+"/1.0.0", []byte("text")) }, v2beta2.ReasonArchiveNotGzip, "", true, true},
+		"a web page with a digest": {func(t *testing.T, i *importer) {
+			i.web.serve("/"+i.source.name+"/1.0.0", []byte("<html>Sign in</html>"))
+			i.change(t, func(oc *v2beta2.OperatorCollection) { oc.Spec.Digest = "sha256:" + strings.Repeat("a", 64) })
+		}, v2beta2.ReasonDigestMismatch, "the file is a web page", true, true},
 		"a kind that is none": {func(t *testing.T, i *importer) {
 			other := i.source
 			other.kind = "no kind"

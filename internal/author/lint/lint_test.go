@@ -181,7 +181,8 @@ func TestCheckArchive(t *testing.T) {
 	}{
 		{"nothing wrong", good, []string{}},
 		{"half of it", good[:len(good)/2], []string{"archive MANIFEST.json: the archive ends too early (Truncated)"}},
-		{"no archive", []byte("<html></html>"), []string{"archive the file is not a gzip file; a collection archive is a .tar.gz (NotGzip)"}},
+		{"no archive", []byte("<html></html>"), []string{"archive the file is a web page (HTML or XML), such as one to log in or of an error: " +
+			"use the address from which the .tar.gz itself is downloaded, with credentials if it needs them (NotGzip)"}},
 		{"with settings of its own", build(t, folder(map[string]string{".oc-lint": "unknown: true\n"})),
 			[]string{`oc-lint .oc-lint:1:10: unknown: warning: unknown key, ignored`}},
 	} {

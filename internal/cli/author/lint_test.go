@@ -81,7 +81,7 @@ func TestLintExitCodes(t *testing.T) {
 		{[]string{"lint", clitest.FilesCollection}, kit.ExitClean, ""},
 		{[]string{"lint", wrongCollection}, kit.ExitFindings, "operator-config.yml:2:7: warning match-name: name: "},
 		{[]string{"lint", dir}, kit.ExitFindings, "galaxy.yml:1:1: error missing-galaxy: "},
-		{[]string{"lint", filepath.Join(dir, "page.tar.gz")}, kit.ExitFindings, "page.tar.gz:1:1: error archive: the file is not a gzip file"},
+		{[]string{"lint", filepath.Join(dir, "page.tar.gz")}, kit.ExitFindings, "page.tar.gz:1:1: error archive: the file is a web page (HTML or XML)"},
 		{[]string{"lint", filepath.Join(dir, "absent")}, kit.ExitFailure, "absent: no such file or directory"},
 		{[]string{"lint"}, kit.ExitFailure, "takes 1 argument, not 0: kubectl collection lint PATH|URL"},
 		{[]string{"lint", clitest.FilesCollection, "-o", "xml"}, kit.ExitFailure, `--output "xml" is neither text nor json nor sarif`},
@@ -164,7 +164,7 @@ func TestLintOfURL(t *testing.T) {
 		{[]string{file, "--digest", digest}, kit.ExitFindings, "a cluster would refuse this collection"},
 		{[]string{file, "--digest", other}, kit.ExitFailure, "the archive has the digest " + digest + ", not " + other},
 		{[]string{wrongCollection, "--digest", digest}, kit.ExitFailure, "--digest is for archives"},
-		{[]string{server.URL + "/page.tar.gz?a=b"}, kit.ExitFindings, "page.tar.gz:1:1: error archive: the file is not a gzip file"},
+		{[]string{server.URL + "/page.tar.gz?a=b"}, kit.ExitFindings, "page.tar.gz:1:1: error archive: the file is a web page (HTML or XML)"},
 		{[]string{server.URL + "/large.tar.gz"}, kit.ExitFailure, "larger than"},
 		{[]string{server.URL + "/absent.tar.gz"}, kit.ExitFailure, "404"},
 	} {

@@ -55,6 +55,9 @@ func Read(fsys fs.FS) (*Collection, findings.Problems, error) {
 
 func (l *loader) load() (*Collection, error) {
 	c := &Collection{}
+	if inside, err := l.reportFolder(); inside || err != nil {
+		return c, err
+	}
 	steps := []func(*loader, *Collection) error{
 		(*loader).readGalaxy, (*loader).checkFiles, (*loader).readConfig, (*loader).readRuntime, readCollectionRequirements, readPythonRequirements,
 		(*loader).checkPlaybooks, (*loader).checkMigrationPlaybook, (*loader).checkAnsibleConfig,
@@ -68,6 +71,27 @@ func (l *loader) load() (*Collection, error) {
 		check(l, c)
 	}
 	return c, nil
+}
+
+// reportFolder reports a collection that is not at the root but in a folder, which is all that there is: a server of git repositories packs them
+// like that. It reports this alone, since all else that is missing follows from it.
+func (l *loader) reportFolder() (bool, error) {
+	entries, err := fs.ReadDir(l.fsys, ".")
+	if err != nil || len(entries) != 1 || !entries[0].IsDir() {
+		return false, err
+	}
+	folder := entries[0].Name()
+	built, err := l.exists(path.Join(folder, ManifestFile))
+	switch {
+	case err != nil:
+		return false, err
+	case built:
+		l.ReportFile(ManifestFile, RuleMissingGalaxy, "the collection is in the folder %q and not at the root: use the archive as kubectl collection build or Ansible Galaxy makes it", folder)
+	default:
+		l.ReportFile(ManifestFile, RuleMissingGalaxy, "everything is in the folder %q, as in the snapshot of a git repository, which is not a built collection: "+
+			"build the archive from that folder with kubectl collection build", folder)
+	}
+	return true, nil
 }
 
 func (l *loader) readConfig(c *Collection) error {

@@ -248,6 +248,13 @@ func TestLoadFiles(t *testing.T) {
 	}{
 		"nothing": {fstest.MapFS{}, "MANIFEST.json: the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root\n" +
 			"operator-config.yml: the collection has neither operator-config.yml nor operator-config.yaml at its root; is it an operator collection?"},
+		"a snapshot of a git repository": {fstest.MapFS{"demo-1.0.0/galaxy.yml": {}, "demo-1.0.0/operator-config.yml": {}},
+			`MANIFEST.json: everything is in the folder "demo-1.0.0", as in the snapshot of a git repository, which is not a built collection: ` +
+				"build the archive from that folder with kubectl collection build"},
+		"a folder around the archive": {fstest.MapFS{"demo/MANIFEST.json": {}, "demo/FILES.json": {}},
+			`MANIFEST.json: the collection is in the folder "demo" and not at the root: use the archive as kubectl collection build or Ansible Galaxy makes it`},
+		"a folder beside a file": {fstest.MapFS{"demo/galaxy.yml": {}, "README.md": {}}, "MANIFEST.json: the collection has neither MANIFEST.json (archives have one) nor galaxy.yml (folders have one) at its root\n" +
+			"operator-config.yml: the collection has neither operator-config.yml nor operator-config.yaml at its root; is it an operator collection?"},
 		"both names": {sound(func(f fstest.MapFS) { f["operator-config.yaml"] = f["operator-config.yml"] }),
 			"operator-config.yml: the collection has both operator-config.yml and operator-config.yaml; keep one"},
 		"folder as file": {sound(func(f fstest.MapFS) {

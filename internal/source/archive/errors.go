@@ -13,7 +13,7 @@ import (
 type Reason string
 
 const (
-	// NotGzip: the file has no gzip header. It is often an HTML page or an uncompressed tar.
+	// NotGzip: the file has no gzip header.
 	NotGzip Reason = "NotGzip"
 	// NotTar: the gzip content is not a tar archive.
 	NotTar Reason = "NotTar"

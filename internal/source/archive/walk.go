@@ -13,6 +13,7 @@ package archive
 import (
 	"archive/tar"
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -88,13 +89,14 @@ type stream struct {
 }
 
 func openStream(compressed *bufio.Reader, limit int64) (*stream, error) {
-	magic, err := compressed.Peek(2)
-	switch {
-	case errors.Is(err, io.EOF) && len(magic) == 0:
-		return nil, refuse(Truncated, "", "the file is empty")
-	case err != nil && !errors.Is(err, io.EOF):
+	head, err := compressed.Peek(headBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, readFailure("", err)
-	case string(magic) != "\x1f\x8b":
+	}
+	if mistake := recognize(head); mistake != nil {
+		return nil, mistake
+	}
+	if !bytes.HasPrefix(head, gzipMagic) {
 		return nil, refuse(NotGzip, "", "the file is not a gzip file; a collection archive is a .tar.gz")
 	}
 	unzipped, err := gzip.NewReader(compressed)

@@ -8,6 +8,8 @@ import (
 	"io"
 
 	"github.com/opencontainers/go-digest"
+
+	"github.com/collection-operator/collection-operator/internal/source/archive"
 )
 
 // Methods by which an archive can be accepted.
@@ -44,7 +46,7 @@ type Archive struct {
 	Digest digest.Digest
 	// Size in bytes.
 	Size int64
-	// Open gives the content from its beginning. It is called only if there is a signature to check.
+	// Open gives the content from its beginning. It is called only if there is a signature to check, or the archive is not accepted.
 	Open func() (io.ReadCloser, error)
 	// Manifest finds MANIFEST.json in the content. It fails with fs.ErrNotExist if there is none.
 	Manifest func(content io.Reader) ([]byte, error)
@@ -70,6 +72,19 @@ func (a Archive) read(use func(io.Reader) error) ([sha256.Size]byte, error) {
 		return sum, fmt.Errorf("%w: it is now %s instead of %s", ErrContentChanged, is, a.Digest)
 	}
 	return sum, useErr
+}
+
+// explain adds to the reason for which a file is not accepted what it is, if it is often published in the place of an archive.
+func (a Archive) explain(reason error) error {
+	content, err := a.Open()
+	if err != nil {
+		return reason
+	}
+	defer content.Close()
+	if mistake := archive.Recognize(content); mistake != nil && !errors.As(reason, new(*archive.Error)) {
+		return fmt.Errorf("%w; %w", mistake, reason)
+	}
+	return reason
 }
 
 // readAtMost reads all there is, or gives nil if that is more than most. The size is what is expected.

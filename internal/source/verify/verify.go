@@ -38,8 +38,16 @@ func (p *Policy) Check() error {
 
 // Verify decides about an archive. A pinned digest must always be right. So must a signature, if there is evidence for
 // one, unless signature verification is skipped. It fails with an error that wraps one of the Err values of this package,
-// or with one of Archive's functions.
+// or with one of Archive's functions. If a file that is not accepted is no archive at all, the error says what it is first.
 func Verify(policy Policy, archive Archive) (Result, error) {
+	result, err := decide(policy, archive)
+	if errors.Is(err, ErrDigestMismatch) || errors.Is(err, ErrInvalidSignature) {
+		err = archive.explain(err)
+	}
+	return result, err
+}
+
+func decide(policy Policy, archive Archive) (Result, error) {
 	if err := policy.Check(); err != nil {
 		return Result{}, err
 	}

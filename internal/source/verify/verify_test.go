@@ -125,6 +125,22 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+func TestWhatIsNoArchiveIsNamedFirst(t *testing.T) {
+	page := []byte("<html>Sign in</html>")
+	for name, tt := range map[string]struct {
+		policy Policy
+		want   error
+	}{
+		"pinned": {Policy{Digest: archiveOf(content, nil).Digest}, ErrDigestMismatch},
+		"signed": {Policy{Evidence: evidenceFor(t, content)}, ErrInvalidSignature},
+	} {
+		_, err := Verify(tt.policy, archiveOf(page, nil))
+		if !errors.Is(err, tt.want) || !strings.HasPrefix(err.Error(), "archive: the file is a web page") || !strings.Contains(err.Error(), tt.want.Error()) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // Whoever copies the digest from a message into the spec has verified nothing.
 func TestUnverifiedDoesNotOfferTheActualDigest(t *testing.T) {
 	archive := archiveOf(content, nil)

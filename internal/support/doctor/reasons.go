@@ -49,7 +49,7 @@ var reasons = map[string]advice{
 	v2beta2.ReasonSignatureInvalid:        act("find out why the signature does not match; correct the Secret in spec.signatureSecret, or the archive"),
 	v2beta2.ReasonSignatureSecretInvalid:  act("create or correct the Secret in spec.signatureSecret"),
 	v2beta2.ReasonArtifactChanged:         act("find out why the server has other content; to accept it, change spec.digest"),
-	v2beta2.ReasonArchiveNotGzip:          act("check the address in spec.collectionURL: the server may answer with a login or error page"),
+	v2beta2.ReasonArchiveNotGzip:          act("use the address of the .tar.gz itself in spec.collectionURL: the message says what is there"),
 	v2beta2.ReasonArchiveUnsafe:           act("do not use this archive; ask its author"),
 	v2beta2.ReasonArchiveCorrupt:          act("build the archive again: kubectl collection build"),
 	v2beta2.ReasonOperatorConfigMissing:   act("use the archive of an operator collection: it has operator-config.yml at its root"),
