@@ -90,9 +90,9 @@ func (r *runRules) checkPrompts(resource model.Resource, s *script, declared map
 	for _, p := range s.prompts {
 		switch v, ok := declared[p.name]; {
 		case !ok:
-			r.once(p.place, rulePromptedVar, "%s would be asked for and nobody can answer: it will be None; declare it in the vars of kind %s", findings.Quote(p.name), resource.Kind)
+			r.once(p.place, rulePromptedVar, "%s would be asked for, and the run fails, because playbooks have no terminal; declare it in the vars of kind %s", findings.Quote(p.name), resource.Kind)
 		case !alwaysSet(v):
-			r.once(p.place, rulePromptedVar, "%s would be asked for when it is not set, and nobody can answer: it will be None; make it required for kind %s, or give it a default", findings.Quote(p.name), resource.Kind)
+			r.once(p.place, rulePromptedVar, "%s would be asked for when it is not set, and the run fails, because playbooks have no terminal; make it required for kind %s, or give it a default", findings.Quote(p.name), resource.Kind)
 		}
 	}
 }

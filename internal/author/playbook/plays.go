@@ -130,6 +130,12 @@ func (r *scriptReader) playKey(e entry) {
 		r.need(e.value)
 	case "check_mode":
 		r.checkMode(e)
+	case "debugger":
+		r.debugger(e)
+	case "strategy":
+		if text, _ := textOf(e.value); shortName(text) == "debug" {
+			r.addInteractive(r.at(e.place(), e.key), e.key)
+		}
 	default:
 		r.need(e.value)
 	}
@@ -212,6 +218,8 @@ func (r *scriptReader) roles(node *yaml.Node) {
 				r.vars(e.value)
 			case e.key == "check_mode":
 				r.checkMode(e)
+			case e.key == "debugger":
+				r.debugger(e)
 			case !slices.Contains(roleKeywords, e.key):
 				r.define(e.key)
 			}

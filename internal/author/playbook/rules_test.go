@@ -221,6 +221,16 @@ var playbookCases = []ruleCase{
 	inPlaybook(rulePromptedVar, "optional", "- hosts: all\n  vars_prompt:\n    - {prompt: Why, name: comment}\n", [2]int{3, 27}),
 	inPlaybook(rulePromptedVar, "not declared", "- hosts: all\n  vars_prompt:\n    - name: password\n      private: true\n", [2]int{3, 13}),
 
+	inPlaybook(ruleInteractiveTask, "wait", "- hosts: all\n  tasks:\n    - ansible.builtin.pause: {seconds: 30}\n"),
+	inPlaybook(ruleInteractiveTask, "prompt", "- hosts: all\n  tasks:\n    - ansible.builtin.pause: {prompt: Go on?}\n", [2]int{3, 30}),
+	inPlaybook(ruleInteractiveTask, "pause with a time", "- hosts: all\n  debugger: never\n  strategy: free\n  tasks:\n    - ansible.builtin.pause: {prompt: Look, seconds: '{{ count }}'}\n"+
+		"    - pause: minutes=1\n    - pause:\n      args: {seconds: 5}\n    - action: pause seconds=1\n    - pause: '{{ comment }}'\n    - debug:\n      debugger: '{{ comment }}'\n"),
+	inPlaybook(ruleInteractiveTask, "pause", "- hosts: all\n  tasks:\n    - pause:\n    - action: pause prompt=x\n    - local_action: {module: pause, echo: false}\n",
+		[2]int{3, 7}, [2]int{4, 15}, [2]int{5, 21}),
+	inPlaybook(ruleInteractiveTask, "debugger", "- hosts: all\n  debugger: on_failed\n  roles: [{role: thing, debugger: always}]\n  tasks:\n    - block:\n        - debug:\n          debugger: on_unreachable\n      debugger: on_skipped\n",
+		[2]int{2, 13}, [2]int{3, 35}, [2]int{7, 21}, [2]int{8, 17}),
+	inPlaybook(ruleInteractiveTask, "strategy", "- hosts: all\n  strategy: ansible.builtin.debug\n", [2]int{2, 13}),
+
 	inPlaybook(ruleConditionalTemplate, "without braces", task("debug:\n      when: [state == 'x', \"listing.stdout == '{{ own }}'\"]")),
 	inPlaybook(ruleConditionalTemplate, "not evaluated", task("debug:\n      when: !unsafe '{{ state }}'")),
 	inPlaybook(ruleConditionalTemplate, "elsewhere", task("debug: {msg: '{{ state }}'}")),

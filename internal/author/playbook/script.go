@@ -39,6 +39,8 @@ type script struct {
 	leads             []lead
 	// uncheckable are the places of check_mode: false.
 	uncheckable []findings.Problem
+	// interactive are what would wait for somebody at a terminal, besides prompts: pause, debugger and strategy.
+	interactive []named
 	// addsHosts says that a task adds hosts or groups to the inventory.
 	addsHosts bool
 	// objects are the objects in Kubernetes that tasks work on.
@@ -46,6 +48,15 @@ type script struct {
 	// wholeResources are uses of variables that hold a whole resource, ownNames those of the collection's content by full name.
 	wholeResources, ownNames []named
 	variables
+}
+
+// maxInteractive bounds the uses of a terminal in one file that are kept.
+const maxInteractive = 200
+
+func (s *script) addInteractive(place findings.Problem, key string) {
+	if len(s.interactive) < maxInteractive {
+		s.interactive = append(s.interactive, named{place: place, name: key})
+	}
 }
 
 // variables is what files say about the variables of a run. The maps may be nil.

@@ -49,6 +49,9 @@ func (r *runRules) checkScript(s *script) {
 	for _, p := range s.plays {
 		r.checkHosts(p, !r.mayAddHosts && s.meantForEndpoint())
 	}
+	for _, use := range s.interactive {
+		r.once(use.place, ruleInteractiveTask, "%s", withoutTerminal[use.name])
+	}
 	r.checkOwnNames(s)
 	r.checkObjects(s)
 	r.checkWholeResources(s)
@@ -122,6 +125,13 @@ func (r *runRules) checkSettings(s *script) {
 			r.once(set.place, ruleConnectionVar, "beats what the operator sets for each endpoint; remove it here, and set what differs in the variables of the ZosEndpoint")
 		}
 	}
+}
+
+// withoutTerminal says what becomes of the uses of a terminal.
+var withoutTerminal = map[string]string{
+	"pause":    "waits for an answer, and fails, because playbooks have no terminal; give it seconds or minutes, or remove it",
+	"debugger": "starts Ansible's debugger, and the run fails there, because playbooks have no terminal; remove it",
+	"strategy": "starts Ansible's debugger at a task that fails, and playbooks have no terminal; remove it",
 }
 
 // checkObjects warns of objects that the operator may not work on: it has permissions for the collection's own kinds, and for

@@ -32,8 +32,12 @@ var taskKeywords = []string{
 func (r *taskReader) tasks(node *yaml.Node) {
 	for _, item := range elementsOf(node) {
 		r.works = true
-		for _, e := range entriesOf(item) {
+		entries := entriesOf(item)
+		for _, e := range entries {
 			r.taskKey(e)
+		}
+		if at := pauseWithoutTime(entries); at != nil {
+			r.addInteractive(r.at(at, "pause"), "pause")
 		}
 	}
 }
@@ -52,6 +56,8 @@ func (r *taskReader) taskKey(e entry) {
 		r.loopControl(e.value)
 	case "check_mode":
 		r.checkMode(e)
+	case "debugger":
+		r.debugger(e)
 	case "name", "tags", "notify", "listen", "collections":
 		r.mention(e.value)
 	case "action", "local_action":
@@ -140,6 +146,40 @@ func (r *taskReader) checkMode(e entry) {
 	if text, ok := textOf(e.value); ok && slices.Contains(falseWords, strings.ToLower(text)) && len(r.uncheckable) < maxUncheckable {
 		r.uncheckable = append(r.uncheckable, r.at(e.place(), e.key))
 	}
+}
+
+func (r *taskReader) debugger(e entry) {
+	if text, ok := textOf(e.value); ok && text != "never" && !jinja.IsTemplate(text) {
+		r.addInteractive(r.at(e.place(), e.key), e.key)
+	}
+}
+
+// timed is how a pause is given a time, or something that is known only in a run.
+var timed = regexp.MustCompile(`(?:^|\s)(?:seconds|minutes)=|\{\{`)
+
+// pauseWithoutTime returns the place of a task's pause that waits for an answer, or nil. Arguments may be in the task's args, too.
+func pauseWithoutTime(entries []entry) *yaml.Node {
+	var at *yaml.Node
+	for _, e := range entries {
+		switch {
+		case shortName(e.key) == "pause":
+			at = e.place()
+		case e.key == "action" || e.key == "local_action":
+			text, _ := textOf(e.value)
+			module, _, _ := strings.Cut(strings.TrimSpace(text), " ")
+			if shortName(cmp.Or(module, argument(e.value, "module"))) != "pause" {
+				continue
+			}
+			at = e.value
+		case e.key != "args":
+			continue
+		}
+		text, _ := textOf(e.value)
+		if hasArgument(e.value, "seconds") || hasArgument(e.value, "minutes") || timed.MatchString(text) {
+			return nil
+		}
+	}
+	return at
 }
 
 func (r *taskReader) follow(l lead) {

@@ -237,7 +237,7 @@ func TestNoHostRan(t *testing.T) {
 		"other hosts":       {"- hosts: mainframe\n  gather_facts: false\n  tasks: [{ansible.builtin.ping: }]\n", "NoHostsMatched: "},
 		"one play of two":   {"- hosts: mainframe\n  gather_facts: false\n  tasks: [{ansible.builtin.ping: }]\n- hosts: all\n  gather_facts: false\n  tasks: [{ansible.builtin.meta: end_play}]\n", ""},
 		"not a playbook":    {"hosts: all\n", "PlaybookError: "},
-		"role not found":    {"- hosts: all\n  roles: [nowhere]\n", "PlaybookError: playbooks/main.yml, line 2: ERROR! the role 'nowhere' was not found"},
+		"role not found":    {"- hosts: all\n  roles: [nowhere]\n", "PlaybookError: playbooks/main.yml, line 2: the role 'nowhere' was not found"},
 		"vars file missing": {"- hosts: all\n  gather_facts: false\n  vars_files: ['{{ inventory_hostname }}.yml']\n  tasks: [{ansible.builtin.ping: }]\n", "PlaybookError: "},
 	}
 	for name, test := range tests {

@@ -1,4 +1,4 @@
-"""Observes the tasks on the resource's endpoint, for the report of the run.
+"""Observes the tasks on the resource's endpoint, for the report of the run, and takes the terminal from the playbook.
 
 Ansible finds this folder because it is beside entry.yml, also if ANSIBLE_CALLBACK_PLUGINS names others."""
 
@@ -12,6 +12,7 @@ from zoscb_engine.checkguard import Guard, is_answer
 from zoscb_engine.endpoints import Endpoints
 from zoscb_engine.observation import Observation, Task
 from zoscb_engine.run import Run
+from zoscb_engine.terminal import Terminal
 
 DOCUMENTATION = """
 name: zoscb_observation
@@ -31,6 +32,8 @@ class CallbackModule(CallbackBase):
         super().__init__()
         folder = os.environ.get("AWX_ISOLATED_DATA_DIR")
         self.disabled = not folder
+        self._terminal = Terminal()
+        self._terminal.remove()
         changes = self._guard = None
         if context.CLIARGS.get("check"):
             changes, self._guard = Changes(constants.DEFAULT_LOCAL_TMP, bool(context.CLIARGS.get("diff"))), Guard()
@@ -38,6 +41,9 @@ class CallbackModule(CallbackBase):
         self._observation = Observation(Endpoints().get(Run.of_ansible().endpoint), changes, folder)
         self._started = (None, "")  # The task that was started last, and its name with templates replaced.
         self._loops = set()  # Tasks whose items were observed.
+
+    def v2_playbook_on_start(self, playbook):
+        self._terminal.know(playbook)
 
     def v2_playbook_on_play_start(self, play):
         self._observation.play()

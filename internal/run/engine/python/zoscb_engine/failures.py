@@ -17,7 +17,9 @@ _NOT_CONNECTED = re.compile(
 )
 _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*)?\s*$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
-_PLACE = re.compile(r"The error appears to be in '(/[^'\n]+)': line (\d+), column \d+")
+_ERROR = re.compile(r"ERROR! |\[ERROR\]: ")
+# The second form is that of ansible-core 2.19.
+_PLACE = re.compile(r"The error appears to be in '(/[^'\n]+)': line (\d+), column \d+|^Origin: (/.+):(\d+):\d+$", re.M)
 
 _MESSAGE_LIMIT = 1 << 10
 _OUTPUT_LIMIT = 2 << 10
@@ -100,15 +102,14 @@ def message(text):
 def playbook_error(output):
     """Returns the failure of a playbook that failed without a failed task, such as one that cannot be parsed."""
     text = _COLOR.sub("", output).replace("\r", "")
-    at = max(text.rfind("ERROR! "), text.rfind("[ERROR]: "))
-    text = text[max(at, 0) :]
+    *others, text = _ERROR.split(text)
     place = _PLACE.search(text)
     lines = [line.strip() for line in text[: place.start() if place else None].splitlines() if line.strip()]
-    lines = lines[:4] if at >= 0 else lines[-4:]
+    lines = lines[:4] if others else lines[-4:]
     what = " ".join(lines).replace(_content() + os.sep, "") or "ansible-playbook ended without a result"
     if not place:
         return message("PlaybookError: " + what)
-    location = _location(place[1], place[2])
+    location = _location(place[1] or place[3], place[2] or place[4])
     return {**message(f"PlaybookError: {location['file']}, line {location['line']}: {what}"), **location}
 
 
