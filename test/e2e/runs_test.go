@@ -114,7 +114,7 @@ func (s *runSpecs) failures(ctx context.Context) {
 				HaveField("Task", "Refuse"), HaveField("File", "play.yml"), HaveField("Line", BeNumerically(">", 10)),
 				HaveField("ReturnCode", HaveValue(Equal(12))), HaveField("Output", ContainSubstring("LAB0012E The region is in use.")),
 			)))
-			g.Expect(ConditionOf(g, failed, runstatus.ConditionFailure)).To(And(ConditionTrue(), WithMessage("non-zero return code")))
+			g.Expect(ConditionOf(g, failed, runstatus.ConditionFailure)).To(And(ConditionTrue(), WithMessage("non-zero return code 12: LAB0012E The region is in use. (play.yml:")))
 			g.Expect(ConditionOf(g, failed, runstatus.ConditionReady)).To(And(ConditionFalse(), WithReason("Failed")))
 			g.Expect(ConditionOf(g, failed, runstatus.ConditionStalled)).NotTo(ConditionTrue())
 			expectHealthOf(g, failed, "Progressing", "InProgress")

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -74,20 +75,24 @@ func TestReportOfARun(t *testing.T) {
 	}
 }
 
-// Each host of one run has a file of tasks of its own, which fails.
+// failing is a file of tasks that fails on a host with its name, and what is reported: {at} is the place of the failure.
+type failing struct {
+	tasks string
+	want  []runstatus.Failure
+}
+
+func at(line int, message string) runstatus.Failure {
+	return runstatus.Failure{Message: message, Task: "It fails", Line: line}
+}
+
+func with(failure runstatus.Failure, rc int, output string) runstatus.Failure {
+	failure.ReturnCode, failure.Output = &rc, output
+	return failure
+}
+
 func TestReportOfFailedTasks(t *testing.T) {
-	const censored = "the task failed; its output is hidden by no_log"
-	at := func(line int, message string) runstatus.Failure {
-		return runstatus.Failure{Message: message, Task: "It fails", Line: line}
-	}
-	with := func(failure runstatus.Failure, rc int, output string) runstatus.Failure {
-		failure.ReturnCode, failure.Output = &rc, output
-		return failure
-	}
-	tests := map[string]struct {
-		tasks string
-		want  []runstatus.Failure
-	}{
+	const censored = "the task failed; its output is hidden by no_log {at}"
+	got := expectFailures(t, map[string]failing{
 		"rescued_before": {`
 - block:
     - name: It fails
@@ -97,7 +102,7 @@ func TestReportOfFailedTasks(t *testing.T) {
       ansible.builtin.fail: {msg: rolled back}
   always:
     - ansible.builtin.debug: {msg: ok}
-`, []runstatus.Failure{at(6, "rolled back"), at(3, "handled")}},
+`, []runstatus.Failure{at(3, "handled {at}; then rolled back ({file}:6)")}},
 		"ignored_before": {`
 - ansible.builtin.command: ls /nowhere
   ignore_errors: true
@@ -106,17 +111,17 @@ func TestReportOfFailedTasks(t *testing.T) {
     echo to stdout
     printf '\033[31mIBM explains\033[0m\a\n  why\n' >&2
     exit 8
-`, []runstatus.Failure{with(at(4, "non-zero return code"), 8, "IBM explains\n  why")}},
+`, []runstatus.Failure{with(at(4, "non-zero return code 8: IBM explains | why {at}"), 8, "IBM explains\n  why")}},
 		"templated_name": {`
 - name: "It {{ verb }}"
   vars: {verb: fails}
   ansible.builtin.fail: {msg: "one\ntwo"}
-`, []runstatus.Failure{at(2, "one two")}},
+`, []runstatus.Failure{at(2, "one two {at}")}},
 		"loop": {`
 - name: It fails
   ansible.builtin.shell: "echo {{ item }} >&2; exit {{ item }}"
   loop: [0, 3, 4]
-`, []runstatus.Failure{with(at(2, "non-zero return code"), 3, "3")}},
+`, []runstatus.Failure{with(at(2, "non-zero return code 3: 3 {at}"), 3, "3")}},
 		"no_log": {`
 - name: It fails
   ansible.builtin.shell: "echo hunter2; exit 3"
@@ -135,16 +140,58 @@ func TestReportOfFailedTasks(t *testing.T) {
   no_log: "{{ item == 3 }}"
 `, []runstatus.Failure{at(2, censored)}},
 		"role": {"- ansible.builtin.include_role: {name: writer}\n", []runstatus.Failure{{
-			Message: "no space", Task: "writer : Write", File: "roles/writer/tasks/main.yml", Line: 2,
+			Message: "no space {at}", Task: "writer : Write", File: "roles/writer/tasks/main.yml", Line: 2,
 		}}},
 		// ssh's messages come last in stderr, because of the terminal.
 		"sys1": {"- name: It fails\n  ansible.builtin.raw: echo BPXW9018I; exit 3\n", []runstatus.Failure{
-			with(at(1, "non-zero return code"), 3, "BPXW9018I"),
+			with(at(1, "non-zero return code 3: BPXW9018I {at}"), 3, "BPXW9018I"),
 		}},
+	})
+	if got.report.Ended != "failed" || strings.Contains(encode(t, got.report), "hunter2") {
+		t.Errorf("the run has not failed, or the report has text of a no_log task: %+v", got.report)
 	}
+}
+
+func TestReportNamesTheCause(t *testing.T) {
+	expectFailures(t, map[string]failing{
+		"rescue_repeats_the_cause": {`
+- block:
+    - name: It fails
+      ansible.builtin.shell: echo IEC031I >&2; exit 8
+  rescue:
+    - ansible.builtin.include_tasks: "{{ playbook_dir }}/give_up.yml"
+`, []runstatus.Failure{with(at(3, "gave up: IEC031I (playbooks/give_up.yml:1)"), 8, "IEC031I")}},
+		"rescued_long_before": {`
+- block:
+    - ansible.builtin.fail: {msg: handled}
+  rescue:
+    - ansible.builtin.debug: {msg: ok}
+- name: It fails
+  ansible.builtin.fail: {msg: later}
+`, []runstatus.Failure{at(6, "later {at}"), {Message: "handled {at}", Task: "ansible.builtin.fail", Line: 3}}},
+		"until": {`
+- name: It fails
+  ansible.builtin.shell: echo starting
+  register: out
+  until: "'up' in out.stdout"
+  retries: 2
+  delay: 0
+`, []runstatus.Failure{with(at(2, "until was not true after 2 attempts: starting {at}"), 0, "starting")}},
+		"secret": {`
+- name: It fails
+  ansible.builtin.shell: echo "LOGON PASSWORD=ABC123" >&2; exit 8
+`, []runstatus.Failure{with(at(2, "non-zero return code 8: LOGON PASSWORD=*** {at}"), 8, "LOGON PASSWORD=***")}},
+	})
+}
+
+// expectFailures runs the tasks, each file on a host of its own. The host sys1 needs a connection.
+func expectFailures(t *testing.T, tests map[string]failing) result {
+	t.Helper()
 	r, server := newRig(t), startSSHD(t)
 	server.endpoint(r, "sys1", "")
 	r.write("opt/ansible/content/roles/writer/tasks/main.yml", "\n- name: Write\n  ansible.builtin.fail: {msg: no space}\n")
+	r.write("opt/ansible/content/playbooks/give_up.yml", "- ansible.builtin.fail: {msg: 'gave up: {{ ansible_failed_result.stderr }}'}\n")
+	r.write("opt/ansible/content/playbooks/sys1.yml", "- ansible.builtin.debug:\n")
 	for name, test := range tests {
 		r.write("opt/ansible/content/playbooks/"+name+".yml", test.tasks)
 	}
@@ -162,6 +209,12 @@ func TestReportOfFailedTasks(t *testing.T) {
 	got := r.run("sys1")
 	reported := map[string][]runstatus.Failure{}
 	for _, failure := range got.report.Failures {
+		host, message, _ := strings.Cut(strings.TrimPrefix(failure.Message, "host "), ": ")
+		if _, known := tests[host]; known {
+			failure.Message = message
+		} else if strings.HasPrefix(failure.Message, "host ") {
+			t.Errorf("failure %q of no host", failure.Message)
+		}
 		reported[failure.File] = append(reported[failure.File], failure)
 	}
 	for name, test := range tests {
@@ -172,12 +225,39 @@ func TestReportOfFailedTasks(t *testing.T) {
 					file = want.File
 				}
 				test.want[i].File = file
+				place := fmt.Sprintf("(%s:%d)", file, want.Line)
+				test.want[i].Message = strings.NewReplacer("{at}", place, "{file}", file).Replace(want.Message)
 			}
 			expectReport(t, test.want, reported[file])
 		})
 	}
-	if got.report.Ended != "failed" || strings.Contains(encode(t, got.report), "hunter2") {
-		t.Errorf("the run has not failed, or the report has text of a no_log task: %+v", got.report)
+	return got
+}
+
+func TestReportOfAModuleThatCrashes(t *testing.T) {
+	r := local(t)
+	r.write("opt/ansible/content/playbooks/library/crash.py", "from ansible.module_utils.basic import AnsibleModule\nraise ValueError('no such data set')\n")
+	r.playbook("- hosts: all\n  gather_facts: false\n  tasks:\n    - crash:\n")
+	r.run("pod").expectFailure(t, "no such data set (playbooks/main.yml:4, module playbooks/library/crash.py")
+}
+
+// Only ten failures are reported, and status has the messages of as many as fit.
+func TestReportNamesTheFirstHosts(t *testing.T) {
+	r := local(t)
+	r.playbook(`
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.add_host: {name: "h{{ item }}", ansible_connection: local}
+      loop: "{{ range(30) | list }}"
+- hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.fail: {msg: no space}
+`)
+	message := r.run("pod").expectFailure(t).Message
+	if !regexp.MustCompile(`^hosts \w+, \w+, \w+ and 28 more: no space \(playbooks/main.yml:10\)$`).MatchString(message) {
+		t.Errorf("message %q", message)
 	}
 }
 

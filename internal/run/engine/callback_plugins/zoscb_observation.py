@@ -66,7 +66,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
         self._guarded(result)
-        self._observation.failed(self._task(result))
+        self._observation.failed(self._task(result), not ignore_errors and _is_in_rescue(result._task))
 
     def v2_runner_on_unreachable(self, result):
         self._observation.unreachable(self._task(result), result._result)
@@ -93,3 +93,12 @@ class CallbackModule(CallbackBase):
         task, (started, name) = result._task, self._started
         target = result._task_fields.get("delegate_to") or result._host.get_name()
         return Task(task._uuid, task.action, name if started == task._uuid else task.get_name(), target)
+
+
+def _is_in_rescue(task):
+    """Returns whether a task, or what includes it, is in the rescue section of a block."""
+    while task._parent:
+        if any(other._uuid == task._uuid for other in getattr(task._parent, "rescue", None) or ()):
+            return True
+        task = task._parent
+    return False

@@ -4,6 +4,7 @@ import os
 import unittest
 
 from zoscb_engine import failures
+from zoscb_engine.redaction import Redaction
 
 CONTENT = "/opt/ansible/content"
 
@@ -14,27 +15,32 @@ class FailedTaskTest(unittest.TestCase):
 
     def expect(self, result, message, **others):
         details = {"task": "It fails", "task_path": CONTENT + "/playbooks/main.yml:5", "res": {"failed": True, **result}}
-        want = {"message": message, "task": "It fails", "file": "playbooks/main.yml", "line": 5, **others}
-        self.assertEqual(want, failures.failed_task(details, None))
+        want = {"message": message + " (playbooks/main.yml:5)", "task": "It fails", "file": "playbooks/main.yml", "line": 5, **others}
+        self.assertEqual(want, failures.failed_task(details, None, Redaction()))
 
     def test_the_last_program_that_failed(self):
         programs = [{"rc": 12, "stderr": "IDC3012I"}, {"rc": 0, "stdout": "listed"}]
-        self.expect({"msg": "IDCAMS failed", "executions": programs}, "IDCAMS failed", returnCode=12, output="IDC3012I")
+        self.expect({"msg": "IDCAMS failed", "executions": programs}, "IDCAMS failed: IDC3012I", returnCode=12, output="IDC3012I")
 
     def test_crashed_module(self):
         result = {"module_stderr": "Shared connection to h closed.\r\n", "module_stdout": "Traceback\r\nNameError"}
-        self.expect(result, "the task failed without a message", output="Traceback\nNameError")
+        self.expect(result, "the task failed: Traceback | NameError", output="Traceback\nNameError")
 
     def test_end_of_the_output(self):
         lines = "\n".join(str(n) for n in range(1, 1001))
-        self.expect({"msg": "failed", "rc": 4, "stdout": lines}, "failed", returnCode=4, output=lines[-2048:].strip())
+        self.expect({"msg": "failed", "rc": 4, "stdout": lines}, "failed: 998 | 999 | 1000", returnCode=4, output=lines[-2048:].strip())
+
+    def test_secrets_where_texts_are_cut(self):
+        text = "x" * 1000 + " PASSWORD=" + "s" * 3000
+        failure = failures.failed_task({"res": {"failed": True, "msg": text, "rc": 8, "stdout": text}}, None, Redaction())
+        self.assertNotIn("sss", failure["message"] + failure["output"])
 
     def test_message_that_is_not_a_text(self):
         self.expect({"msg": ["a", {"b": "c"}]}, "a; {'b': 'c'}")
         self.expect({"msg": {"b": "c"}}, '{"b": "c"}')
 
     def test_message_is_bounded_and_one_line(self):
-        self.expect({"msg": "ä" * 100000}, "ä" * 512)
+        self.expect({"msg": "ä" * 100000}, "ä" * 500)
         self.expect({"msg": "one\ntwo"}, "one two")
 
     def test_hidden_result(self):
@@ -45,5 +51,17 @@ class FailedTaskTest(unittest.TestCase):
     def test_file_of_the_engine_and_of_others(self):
         engine = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(failures.__file__))))
         for path, file in ((engine + "/entry.yml", "entry.yml"), ("/usr/share/x/main.yml", "/usr/share/x/main.yml")):
-            failure = failures.failed_task({"task": "t", "task_path": path + ":7", "res": {"msg": "m"}}, None)
+            failure = failures.failed_task({"task": "t", "task_path": path + ":7", "res": {"msg": "m"}}, None, Redaction())
             self.assertEqual((file, 7), (failure["file"], failure["line"]))
+
+
+class UnreachableTest(unittest.TestCase):
+    def test_the_last_message_of_ssh_that_says_something(self):
+        for text, want in (
+            ("ssh: connect to host jump port 22: Connection refused\r\nConnection closed by UNKNOWN port 65535", "ssh: connect to host jump port 22: Connection refused"),
+            ("kex_exchange_identification: read: Connection reset by peer\r\nConnection closed by UNKNOWN port 65535", "kex_exchange_identification: read: Connection reset by peer"),
+            ("Connection closed by UNKNOWN port 65535", "Connection closed"),
+        ):
+            for prefix in ("", "Task failed: "):
+                result = {"unreachable": True, "msg": prefix + "Failed to connect to the host via ssh: " + text}
+                self.assertEqual(f"EndpointUnreachable: host h: {want}", failures.unreachable_message("h", None, result))

@@ -59,6 +59,9 @@ class EndpointTest(ReportTest):
             ("ansible_host: h1\nansible_port: 2022\nansible_user: ibmuser\n", "h1:2022", "ibmuser"),
             ("ansible_host: '{{ where }}'\nansible_user: '{{ who }}'\nwhere: here\nwho: me\n", "", ""),
             ("ansible_host:\nansible_user:\n", "", ""),
+            ("ansible_host: fd00::1\n", "[fd00::1]:22", ""),
+            ("ansible_host: '[fd00::1]'\nansible_port: 2022\n", "[fd00::1]:2022", ""),
+            ("ansible_host: h1:2022\n", "h1:2022", ""),
         ):
             with self.subTest(variables):
                 report = self.report([play("author")], variables=LOCAL + variables)
@@ -125,7 +128,7 @@ class FailuresTest(ReportTest):
         hosts = [f"h{n}" for n in range(30)]
         stats = event("playbook_on_stats", failures={host: 1 for host in hosts})
         report = self.report([play("a"), *(self.failed(host, host) for host in hosts), stats], "failed")
-        self.assertEqual([f"h{n}" for n in range(10)], [f["message"] for f in report["failures"]])
+        self.assertEqual([f"host h{n}: h{n}" for n in range(10)], [f["message"] for f in report["failures"]])
 
     def test_ignored_failures_are_not_reported(self):
         stats = event("playbook_on_stats", failures={"pod": 1})

@@ -55,20 +55,26 @@ class Endpoint:
 
     def address(self):
         """Returns "host:port", or "" if the endpoint's variables do not contain them or are templates."""
-        declared = self._declared()
+        declared = self.declared()
         host, port = str(declared.get("ansible_host") or ""), str(declared.get("ansible_port") or 22)
-        return "" if not host or "{{" in host + port else f"{host}:{port}"
+        if not host or "{{" in host + port:
+            return ""
+        colons = host.count(":")
+        if colons == 1 or "]:" in host:  # The host has a port.
+            return host
+        return f"[{host.strip('[]')}]:{port}" if colons else f"{host}:{port}"
 
     def user(self):
         """Returns the user name, or "" if the endpoint's variables do not contain it or it is a template."""
-        user = str(self._declared().get("ansible_user") or "")
+        user = str(self.declared().get("ansible_user") or "")
         return "" if "{{" in user else user
 
     def is_local(self):
         """Returns whether tasks on the endpoint run in this pod, without a connection."""
-        return self._declared().get("ansible_connection") == "local"
+        return self.declared().get("ansible_connection") == "local"
 
-    def _declared(self):
+    def declared(self):
+        """Returns the endpoint's variables, or none if they cannot be read."""
         try:
             declared = yaml.safe_load(self.read("vars.yaml") or b"")
         except yaml.YAMLError:

@@ -9,7 +9,9 @@ from datetime import datetime, timezone
 
 from . import failures, observation
 from .endpoints import Endpoints
+from .failedtasks import FailedTask, FailedTasks, by_host
 from .jobs import Jobs
+from .redaction import Redaction
 from .report import ReportFile
 from .run import ENTRY_PLAYS, Run
 from .texts import one_line
@@ -58,11 +60,13 @@ class Recorder:
         self._artifacts = artifacts
         endpoint = Endpoints().get(run.endpoint)
         self._host = endpoint.name if endpoint else ""
+        self._redaction = Redaction(endpoint)
         about = {"host": endpoint.address(), "user": endpoint.user()} if endpoint else {}
         self._report = {key: one_line(text, _TEXT_LIMIT) for key, text in about.items()}
         self._jobs = Jobs()
         self._failed = FailedTasks()
         self._observed = {}  # What the tasks on the endpoint have shown.
+        self._in_rescue = []  # Tasks of rescue sections that failed.
         self._hidden_request = None  # The failure of a requeue_after whose time cannot be read.
         self._stats = None
         self._output = ""
@@ -94,10 +98,11 @@ class Recorder:
     def end(self, status):
         if status in _ENDED:
             self._report.pop("currentTask", None)
+        self._observed = observation.read(self._artifacts)
+        self._in_rescue = self._observed.pop("failedInRescue", [])
         self._report.update(ended=status, failures=self._failures(status), jobs=self._jobs.list())
         if self._stats is not None:
             self._report["tasks"] = self._counts()
-        self._observed = observation.read(self._artifacts)
         if self._connection_ignored():
             self._report["connectionIgnored"] = True
         self._file.write({**self._report, **self._observed})
@@ -124,10 +129,10 @@ class Recorder:
         if status not in _ENDED:
             return []
         stats = self._stats or {}
-        causes, rescued = self._failed.causes(stats)
+        causes, rescued = self._failed.causes(stats, self._in_rescue)
         if status == "successful":
             causes, rescued = [task for task in causes if task.statistic == "dark"], []
-        found = [task.failure for task in causes]
+        found = by_host(causes, self._host, stats)
         for host in sorted(set(stats.get("dark") or {}) - {task.host for task in causes}):
             found.append(failures.message(f"EndpointUnreachable: host {host}"))
         if not found and status != "successful":
@@ -183,52 +188,15 @@ class Recorder:
     def _task_failed(self, details):
         self._jobs.add(details)
         if not details.get("ignore_errors"):
-            failure = failures.failed_task(details, self._started_name(details))
-            self._failed.add(details.get("host"), "failures", failure)
+            failure = failures.failed_task(details, self._started_name(details), self._redaction)
+            self._failed.add(FailedTask(details.get("host"), "failures", failure, details.get("task_uuid")))
 
     def _unreachable(self, details):
         host = details.get("host")
         failure = failures.unreachable(host, Endpoints().get(host), details, self._started_name(details))
-        self._failed.add(host, "dark", failure)
+        self._failed.add(FailedTask(host, "dark", failure, details.get("task_uuid")))
 
     def _started_name(self, details):
         """Returns the name with which the task started. In the other events it has no role and may be a template."""
         started = details.get("task_uuid") == self._task_uuid and self._report.get("currentTask")
         return started["name"] if started else None
-
-
-class FailedTask:
-    def __init__(self, host, statistic, failure):
-        self.host = host
-        self.statistic = statistic
-        self.failure = failure
-
-
-class FailedTasks:
-    """The first and the last tasks that failed or did not reach their host."""
-
-    def __init__(self):
-        self._tasks = []
-
-    def add(self, host, statistic, failure):
-        """Adds a task that Ansible counts in one of its statistics, if the failure is not handled by the playbook."""
-        self._tasks.append(FailedTask(host, statistic, failure))
-        if len(self._tasks) > 2 * _FAILURES:
-            del self._tasks[_FAILURES]
-
-    def causes(self, stats):
-        """Returns the tasks that let their hosts fail, and those that the playbook rescued.
-
-        Ansible does not report which tasks are rescued, only how many tasks of each host are not. A task that is not
-        rescued is the host's last one in the play, apart from an `always` section. Unreachable hosts are in "dark", except
-        those with ignore_unreachable."""
-        left = {key: dict(stats.get(key) or {}) for key in ("failures", "dark")}
-        causes, rescued = [], []
-        for task in reversed(self._tasks):
-            count = left[task.statistic].get(task.host, 0)
-            left[task.statistic][task.host] = count - 1
-            if count > 0:
-                causes.insert(0, task)
-            elif task.statistic == "failures":
-                rescued.insert(0, task)
-        return causes, rescued

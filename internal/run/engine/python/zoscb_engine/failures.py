@@ -1,10 +1,10 @@
 """Describes failures for the report of a run: dicts in the form of the Go type runstatus.Failure. Messages of the engine
 start with a reason."""
 
-import json
-import os
 import re
 
+from . import cause
+from .paths import is_engine_file, relative, relative_file
 from .texts import one_line, tail
 
 # The exact messages of ssh: a remote command may also print "Permission denied".
@@ -15,20 +15,18 @@ _HOST_KEY = re.compile(r"^Host key verification failed\.?\s*$", re.M)
 _NOT_CONNECTED = re.compile(
     r"Failed to connect to the host via |Data could not be sent to remote host|SSH encountered an unknown error"
 )
-_NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*)?\s*$")
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR = re.compile(r"ERROR! |\[ERROR\]: ")
 # The second form is that of ansible-core 2.19.
 _PLACE = re.compile(r"The error appears to be in '(/[^'\n]+)': line (\d+), column \d+|^Origin: (/.+):(\d+):\d+$", re.M)
 
-_MESSAGE_LIMIT = 1 << 10
 _OUTPUT_LIMIT = 2 << 10
 _NAME_LIMIT = 256
 
-_ENGINE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+# What a result says. Secrets are replaced before texts are cut: a part of one would not be found.
+_SAID = ("msg", "reason", "message", "assertion")
 
 _HIDDEN = "the task failed; its output is hidden by no_log"
-_UNKNOWN = "the task failed without a message"
 
 
 def is_hidden(result):
@@ -40,17 +38,23 @@ def task_name(name):
     return one_line(str(name or ""), _NAME_LIMIT)
 
 
-def failed_task(details, name):
-    """Returns the failure of a task from its event runner_on_failed."""
-    result = _failed_part(details.get("res"))
+def failed_task(details, name, redaction):
+    """Returns the failure of a task from its event runner_on_failed, without secrets."""
+    result, where = _failed_part(details.get("res")), _where(details, name)
+    place = ""
+    if "file" in where and not is_engine_file(str(details.get("task_path", "")).rpartition(":")[0]):
+        place = f"{where['file']}:{where['line']}"
     if is_hidden(result):
-        return {"message": _HIDDEN, **_where(details, name)}
-    failure = {"message": _message(result) or _UNKNOWN, **_where(details, name)}
+        return {"message": _HIDDEN + (f" ({place})" if place else ""), **where}
     program = _program(result)
+    output = relative(_output(program, redaction))
+    said = {key: redaction.apply(result[key]) for key in _SAID if isinstance(result.get(key), str)}
+    program_said = {key: program[key] for key in ("rc", "stderr") if key in program}
+    text = cause.sentence({**result, **said, **program_said}, details.get("task_action"), output, place)
+    failure = {"message": redaction.apply(text), **where}
     code = program.get("rc")
     if isinstance(code, int) and abs(code) < 1 << 31:
         failure["returnCode"] = int(code)
-    output = _output(program)
     if output:
         failure["output"] = output
     return failure
@@ -96,7 +100,7 @@ def unreachable_reason(result):
 
 def message(text):
     """Returns a failure with nothing but a message."""
-    return {"message": one_line(text, _MESSAGE_LIMIT)}
+    return {"message": one_line(text, cause.MESSAGE_LIMIT)}
 
 
 def playbook_error(output):
@@ -106,7 +110,7 @@ def playbook_error(output):
     place = _PLACE.search(text)
     lines = [line.strip() for line in text[: place.start() if place else None].splitlines() if line.strip()]
     lines = lines[:4] if others else lines[-4:]
-    what = " ".join(lines).replace(_content() + os.sep, "") or "ansible-playbook ended without a result"
+    what = relative(" ".join(lines)) or "ansible-playbook ended without a result"
     if not place:
         return message("PlaybookError: " + what)
     location = _location(place[1] or place[3], place[2] or place[4])
@@ -115,7 +119,7 @@ def playbook_error(output):
 
 def _connection_message(result):
     text = str(_failed_part(result).get("msg", ""))
-    return text.replace("\r", "").replace("Failed to connect to the host via ssh:", "").strip()
+    return text.replace("\r", "").removeprefix("Task failed: ").replace("Failed to connect to the host via ssh:", "").strip()
 
 
 def _failed_part(result):
@@ -130,15 +134,6 @@ def _failed_part(result):
     return (failed + [i for i in items if is_hidden(i)] + [result])[0]
 
 
-def _message(result):
-    value = result.get("msg") or result.get("reason") or ""
-    if isinstance(value, list):
-        value = "; ".join(str(item) for item in value)
-    elif not isinstance(value, str):
-        value = json.dumps(value, default=str)
-    return one_line(value, _MESSAGE_LIMIT)
-
-
 def _program(result):
     """Returns the part of a result that has a program's return code and output. Modules of ibm.ibm_zos_cics return a list
     of the programs that they ran, of which this is the last one that failed."""
@@ -149,15 +144,15 @@ def _program(result):
     return failed[-1] if failed else result
 
 
-def _output(program):
+def _output(program, redaction):
     """Returns the end of stderr, or of stdout if stderr has nothing but messages of ssh."""
     for key in ("stderr", "stdout", "module_stderr", "module_stdout"):
         text = program.get(key)
         if isinstance(text, list):
             text = "\n".join(str(line) for line in text)
         if isinstance(text, str):
-            text = tail(text, _OUTPUT_LIMIT)
-            if not all(_NOISE.match(line) for line in text.splitlines()):
+            text = tail(redaction.apply(text[-8 * _OUTPUT_LIMIT :]), _OUTPUT_LIMIT)
+            if not all(cause.is_noise(line) for line in text.splitlines()):
                 return text
     return ""
 
@@ -170,24 +165,12 @@ def _where(details, name):
 
 
 def _location(file, line):
-    return {"file": one_line(_relative(file), _NAME_LIMIT), "line": int(line)}
-
-
-def _relative(file):
-    """Returns a file's path relative to the collection's content, or the name of a file of the engine."""
-    real = os.path.realpath(file)
-    if real.startswith(_content() + os.sep):
-        return os.path.relpath(real, _content())
-    return os.path.basename(real) if real.startswith(_ENGINE + os.sep) else file
-
-
-def _content():
-    return os.path.realpath(os.environ.get("ZOSCB_CONTENT_DIR") or "/opt/ansible/content")
+    return {"file": one_line(relative_file(file), _NAME_LIMIT), "line": int(line)}
 
 
 def _gist(text):
     """Returns the last message of ssh, after one about a key if there is any, without banners and debug output."""
     lines = text.splitlines()
-    telling = [line.strip() for line in lines if not _NOISE.match(line)] or lines or ["no message"]
+    telling = [line.strip() for line in lines if not cause.is_noise(line)] or lines or ["no message"]
     keys = [line for line in telling[:-1] if line.startswith("Load key ")]
-    return ": ".join(keys[-1:] + telling[-1:])
+    return ": ".join(keys[-1:] + telling[-1:]).replace(" by UNKNOWN port 65535", "")

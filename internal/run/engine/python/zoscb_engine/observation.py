@@ -16,10 +16,11 @@ from .texts import one_line
 
 _FILE = "observation.json"
 
-# The fields of the report that the file may have. Limits are in bytes.
-_FIELDS = {"connection": str, "connectionMessage": str, "changes": dict, "checked": int, "unchecked": int}
+# The fields of the report that the file may have, and the UUIDs of the last tasks that failed in a rescue section. Limits are in bytes.
+_FIELDS = {"connection": str, "connectionMessage": str, "changes": dict, "checked": int, "unchecked": int, "failedInRescue": list}
 _FILE_LIMIT = 64 << 10
 _MESSAGE_LIMIT = 256
+_RESCUES = 20
 
 _CONNECTIONS = {"AuthenticationFailed": "Refused", "EndpointUnreachable": "Unreachable"}
 
@@ -56,6 +57,7 @@ class Observation:
         self._connection = {}  # Fields of the report.
         self._changes = changes
         self._plays = 0
+        self._failed_in_rescue = []
         self._folder = folder
 
     def play(self):
@@ -75,7 +77,9 @@ class Observation:
         if self._is_checked(task) or self._is_author_s() and anywhere:
             self._changes.skipped(task, result)
 
-    def failed(self, task):
+    def failed(self, task, in_rescue):
+        if in_rescue:
+            self._failed_in_rescue = [*self._failed_in_rescue, task.uuid][-_RESCUES:]
         if self._is_checked(task):
             self._changes.failed(task)
 
@@ -87,7 +91,8 @@ class Observation:
 
     def end(self):
         """Writes everything once all tasks have ended."""
-        self._save(self._changes.fields() if self._changes else {})
+        rescues = {"failedInRescue": self._failed_in_rescue} if self._failed_in_rescue else {}
+        self._save({**(self._changes.fields() if self._changes else {}), **rescues})
 
     def _is_checked(self, task):
         return self._is_author_s() and task.target == self._name
