@@ -83,6 +83,7 @@ func startRunning(t *testing.T) *running {
 	options.DefaultNamespaces = map[string]cache.Config{r.home: {}, r.other: {}} // Other tests leave objects behind.
 	mgr, err := ctrl.NewManager(shared.Config, ctrl.Options{
 		Scheme: scheme, MapperProvider: olm.NewRESTMapper, Cache: options, Metrics: metrics.Options{BindAddress: "0"},
+		NewClient:  managercache.NewClient,
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 	})

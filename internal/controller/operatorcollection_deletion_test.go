@@ -198,6 +198,26 @@ func TestDeletionAfterAFailure(t *testing.T) {
 	}
 }
 
+// The CRD controller, which reads the cache, would record an OperatorCollection on its CRDs again after the deletion has removed it.
+func TestDeletionWaitsForTheCache(t *testing.T) {
+	i := newImporter(t)
+	i.awaitImport(t)
+	apiserver.Must(t, i.server.Client.Delete(t.Context(), i.live(t)))
+	for want, answer := range map[error]error{
+		errAway: errAway,
+		nil:     apierrors.NewNotFound(schema.GroupResource{Resource: "operatorcollections"}, i.key.Name),
+	} {
+		i.faults.Set("get OperatorCollection", answer)
+		i.writes.Take()
+		if _, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: i.key}); !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		if writes := i.writes.Take(); len(writes) > 0 {
+			t.Errorf("it has written: %v", writes)
+		}
+	}
+}
+
 // Before its operator is installed, no SubOperatorConfig keeps a CRD whose OperatorCollection a cache lacks.
 func TestCRDIsKeptBeforeItsOperatorIsInstalled(t *testing.T) {
 	i := newImporter(t)

@@ -141,6 +141,7 @@ func newManager(s options, metrics metricsserver.Options) (manager.Manager, erro
 		Scheme:                        scheme,
 		MapperProvider:                olm.NewRESTMapper,
 		Cache:                         managercache.LimitCache(managercache.Options(), s.namespaces.names),
+		NewClient:                     managercache.NewClient,
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                       metrics,
 		HealthProbeBindAddress:        s.probeAddress,

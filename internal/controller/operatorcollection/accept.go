@@ -92,7 +92,6 @@ func (a *acceptance) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCol
 		return err
 	}
 	scope.Recorded = true
-	a.Imports.Wrote(oc)
 	if err := a.recordImport(ctx, oc, render.Labels(scope.collection)); err != nil {
 		return err
 	}
@@ -128,11 +127,7 @@ func (a *acceptance) recordImport(ctx context.Context, oc *v2beta2.OperatorColle
 	if !changed {
 		return nil
 	}
-	if err := apply.PatchMetadata(ctx, a.Client, oc, before); err != nil {
-		return err
-	}
-	a.Imports.Wrote(oc)
-	return nil
+	return apply.PatchMetadata(ctx, a.Client, oc, before)
 }
 
 // awaitCRDs waits until the CRD controller has made every kind of the collection available.

@@ -19,9 +19,8 @@ import (
 
 // defaults makes the SubOperatorConfig that an OperatorCollection has by default, and removes it beside others.
 type defaults struct {
-	Client  client.Client
-	Reader  client.Reader
-	Imports *imports.Index
+	Client client.Client
+	Reader client.Reader
 }
 
 // ensureDefaultSubOperatorConfig makes <name>-soc if nothing names the collection when it is imported, and removes an
@@ -80,11 +79,7 @@ func (d *defaults) decideDefault(ctx context.Context, oc *v2beta2.OperatorCollec
 	}
 	before := oc.DeepCopy()
 	metav1.SetMetaDataAnnotation(&oc.ObjectMeta, v2beta2.AnnotationDefault, name)
-	if err := apply.PatchMetadata(ctx, d.Client, oc, before); err != nil {
-		return err
-	}
-	d.Imports.Wrote(oc)
-	return nil
+	return apply.PatchMetadata(ctx, d.Client, oc, before)
 }
 
 func (d *defaults) createDefaultSubOperatorConfig(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope, name string) error {

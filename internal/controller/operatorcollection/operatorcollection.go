@@ -82,15 +82,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			r.Source.Forget(req.NamespacedName)
 			r.Budgets.settle(req.NamespacedName, nil)
-			r.Imports.Forget(ctx, req.NamespacedName)
 			err = r.Source.Pushes.Remove(req.Namespace, req.Name)
 		}
 		return ctrl.Result{}, err
 	}
-	r.Imports.Record(oc) // The cache may not have its deletion yet: the CRD controller must not record it on CRDs again.
 	if oc.DeletionTimestamp != nil {
-		if !controllerutil.ContainsFinalizer(oc, v2beta2.Finalizer) {
-			return ctrl.Result{}, nil
+		if known, err := r.knowsDeletion(ctx, oc); err != nil || !known || !controllerutil.ContainsFinalizer(oc, v2beta2.Finalizer) {
+			return ctrl.Result{}, err
 		}
 		return r.status().patchStatus(ctx, oc, nil, (&collectionFinalizer{r.Client, r.Reader, r.Recorder, r.Collections}).finalize(ctx, oc))
 	}
@@ -102,6 +100,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.Budgets.settle(req.NamespacedName, err)
 	err = errors.Join(err, r.acceptance().removeRefused(ctx, oc, scope, err), r.upgrades().planUpgrade(ctx, oc, scope))
 	return r.status().patchStatus(ctx, oc, scope, err)
+}
+
+// knowsDeletion reports whether the cache has the deletion of an OperatorCollection: otherwise the CRD controller would record it on CRDs
+// again. The cache triggers a reconcile when it has.
+func (r *Reconciler) knowsDeletion(ctx context.Context, oc *v2beta2.OperatorCollection) (bool, error) {
+	cached := &v2beta2.OperatorCollection{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(oc), cached)
+	return cached.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 }
 
 // reconcileWithFallback is reconcile. If an archive that was copied over the imported one is refused, it reports that with one event, and goes on
@@ -127,7 +133,6 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 	if err := apply.AddFinalizer(ctx, r.Client, oc); err != nil {
 		return scope, err
 	}
-	r.Imports.Wrote(oc)
 	claims, acceptance, replicas, defaults := r.claims(), r.acceptance(), &replicas{r.Collections.Peers}, r.defaults()
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
@@ -168,10 +173,10 @@ func (r *Reconciler) acceptance() *acceptance {
 	return &acceptance{r.Client, r.Reader, r.Metadata, r.Collections, r.Imports, r.Source, r.Budgets, r.status()}
 }
 
-func (r *Reconciler) defaults() *defaults { return &defaults{r.Client, r.Reader, r.Imports} }
+func (r *Reconciler) defaults() *defaults { return &defaults{r.Client, r.Reader} }
 
 func (r *Reconciler) status() *statusWriter {
-	return &statusWriter{r.Client, r.Recorder, r.Imports, r.Source, r.Publications}
+	return &statusWriter{r.Client, r.Recorder, r.Source, r.Publications}
 }
 
 func (r *Reconciler) checkNamespace(_ context.Context, oc *v2beta2.OperatorCollection, _ *importScope) error {
@@ -204,7 +209,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithEventFilter(pace.WithoutRelists).
-		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(r.Imports.NotOwn(), predicate.Or(
+		For(&v2beta2.OperatorCollection{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&v2beta2.OperatorCollection{}, handler.EnqueueRequestsFromMapFunc(r.ofDeleted), builder.WithPredicates(onlyDeletions)).
 		Watches(&v2beta2.SubOperatorConfig{}, handler.EnqueueRequestsFromMapFunc(r.requestsForSubOperatorConfig), builder.WithPredicates(installationChanged)).
@@ -234,7 +239,7 @@ func (r *Reconciler) requestsForSecret(ctx context.Context, object client.Object
 // ofDeleted maps an OperatorCollection that is gone to those that wait for what it has used.
 func (r *Reconciler) ofDeleted(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &v2beta2.OperatorCollectionList{}
-	if err := r.Client.List(ctx, list); err != nil {
+	if err := r.Client.List(ctx, list, client.DisableReadYourWritesConsistency); err != nil {
 		return nil
 	}
 	var requests []reconcile.Request

@@ -31,7 +31,6 @@ import (
 type statusWriter struct {
 	Client       client.Client
 	Recorder     events.EventRecorder
-	Imports      *imports.Index
 	Source       *intake.Source
 	Publications *imports.Publications
 }
@@ -47,7 +46,6 @@ func (w *statusWriter) patchStatus(ctx context.Context, oc *v2beta2.OperatorColl
 	err = w.describe(oc, scope, err)
 	writer := status.Writer{Client: w.Client, Recorder: w.Recorder, Action: "Reconcile", BecameReady: metrics.BecameReady("OperatorCollection")}
 	result, err := writer.Write(ctx, oc, before, err)
-	w.Imports.Wrote(oc)
 	if err == nil && result.RequeueAfter == 0 {
 		result.RequeueAfter = w.Source.NextCheck(oc)
 	}

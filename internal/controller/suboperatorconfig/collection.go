@@ -12,8 +12,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
@@ -46,20 +44,19 @@ func (is *imported) differs(installed *v2beta2.InstallationStatus) bool {
 // collections read what OperatorCollections have imported, and decide which version of it each namespace gets.
 type collections struct {
 	client client.Client
-	// reader reads live objects, and seen OperatorCollections.
+	// reader reads live objects.
 	reader client.Reader
-	seen   *lastSeen
 	// archives are loaded from the store.
 	archives *imports.CollectionCache
 }
 
 // get reads the OperatorCollection of a SubOperatorConfig.
 func (r *collections) get(ctx context.Context, soc *v2beta2.SubOperatorConfig) (*v2beta2.OperatorCollection, error) {
-	oc, read := &v2beta2.OperatorCollection{}, r.seen.get
+	oc, reader := &v2beta2.OperatorCollection{}, client.Reader(r.client)
 	if !meta.IsStatusConditionTrue(soc.Status.Conditions, v2beta2.ConditionReady) {
-		read = r.seen.getLive // What it has imported decides whether the SubOperatorConfig becomes Ready.
+		reader = r.reader // What it has imported decides whether the SubOperatorConfig becomes Ready.
 	}
-	return oc, read(ctx, soc.UID, types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}, oc)
+	return oc, reader.Get(ctx, client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}, oc)
 }
 
 // load waits until an OperatorCollection has imported something, and loads it.
@@ -205,46 +202,4 @@ func (r *collections) asPublished(ctx context.Context, c *model.Collection, grou
 		}
 	}
 	return crd.AsPublished(c, definitions), nil
-}
-
-// maxSeen is the maximum number of objects of which the manager knows what it has seen last.
-const maxSeen = 1 << 14
-
-// lastSeen reads objects live, and from the cache if that has what was read live or written last. Then a live read would tell nothing
-// new but a change that the cache is about to report. It is safe for concurrent use.
-type lastSeen struct {
-	cache, live client.Reader
-	// versions has resourceVersions.
-	versions *lru.Cache
-}
-
-// seenBy names an object, and for whom it was read.
-type seenBy struct{ reader, object types.UID }
-
-func newLastSeen(cache, live client.Reader) *lastSeen {
-	return &lastSeen{cache: cache, live: live, versions: lru.New(maxSeen)}
-}
-
-// get reads an object for the one with the UID reader, which may be "".
-func (l *lastSeen) get(ctx context.Context, reader types.UID, key client.ObjectKey, into client.Object) error {
-	if err := l.cache.Get(ctx, key, into); err == nil {
-		if seen, ok := l.versions.Get(seenBy{reader, into.GetUID()}); ok && seen == into.GetResourceVersion() {
-			return nil
-		}
-	}
-	return l.getLive(ctx, reader, key, into)
-}
-
-// getLive reads an object live.
-func (l *lastSeen) getLive(ctx context.Context, reader types.UID, key client.ObjectKey, into client.Object) error {
-	err := l.live.Get(ctx, key, into)
-	if err == nil {
-		l.remember(reader, into)
-	}
-	return err
-}
-
-// remember notes that an object was read live, or written.
-func (l *lastSeen) remember(reader types.UID, object client.Object) {
-	l.versions.Add(seenBy{reader, object.GetUID()}, object.GetResourceVersion())
 }

@@ -265,7 +265,10 @@ type wait struct {
 	since time.Time
 }
 
-func newWaits() *waits { return &waits{since: lru.New(maxSeen)} }
+// maxWaits is the maximum number of objects of which is known since when they wait.
+const maxWaits = 1 << 14
+
+func newWaits() *waits { return &waits{since: lru.New(maxWaits)} }
 
 // delay returns after which time an object is looked at again that waits for what a text says. That of a conflict does not grow.
 func (w *waits) delay(object types.UID, text string, delay time.Duration, now time.Time) time.Duration {

@@ -66,16 +66,15 @@ type Reconciler struct {
 	// Trusted are the authorities that an administrator trusts. Nil means none.
 	Trusted *trustedauthorities.TrustedAuthorities
 
-	// memory has what was seen of installations, seen of SubOperatorConfigs and OperatorCollections, and waits of what they wait for.
+	// memory has what was seen of installations, and waits of what SubOperatorConfigs wait for.
 	memory *install.Memory
-	seen   *lastSeen
 	waits  *waits
 }
 
 // Reconcile implements [reconcile.Reconciler].
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	soc, o := &v2beta2.SubOperatorConfig{}, &outcome{}
-	if err := r.seen.get(ctx, "", req.NamespacedName, soc); err != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	var err error
@@ -90,9 +89,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	reporter := &reporter{client: r.Client, reader: r.Reader, recorder: r.Recorder, waits: r.waits}
-	result, err := reporter.write(ctx, soc, o, err)
-	r.seen.remember("", soc)
-	return result, err
+	return reporter.write(ctx, soc, o, err)
 }
 
 // reconcile installs the operator in the mapped namespaces, and removes it from others.
@@ -308,12 +305,12 @@ func (r *Reconciler) remover() *remover {
 }
 
 func (r *Reconciler) collections() *collections {
-	return &collections{client: r.Client, reader: r.Reader, seen: r.seen, archives: r.Collections}
+	return &collections{client: r.Client, reader: r.Reader, archives: r.Collections}
 }
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.memory, r.seen, r.waits = install.NewMemory(), newLastSeen(r.Client, r.Reader), newWaits()
+	r.memory, r.waits = install.NewMemory(), newWaits()
 	to := &configMapper{r.Client}
 	owner := handler.EnqueueRequestsFromMapFunc(to.ofOwned)
 	b := ctrl.NewControllerManagedBy(mgr).

@@ -128,7 +128,7 @@ const busyInterval = time.Second
 // installations need, and keep an object that somebody changes in a loop from occupying the manager.
 const (
 	reconcilesPerSecond = 10
-	reconcileBurst      = 400
+	reconcileBurst      = 500
 )
 
 // pacedReconciler limits the rate of reconciles for each namespace, and their number at the same time.

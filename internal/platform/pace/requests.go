@@ -29,10 +29,10 @@ func Later(a, b time.Time) time.Time {
 	return a
 }
 
-// RequestsOf are for the objects of a list in the cache.
+// RequestsOf are for the objects of a list in the cache. It does not wait for what was written a moment ago, which the cache reports soon.
 func RequestsOf(ctx context.Context, reader client.Reader, list client.ObjectList, of ...client.ListOption) []reconcile.Request {
 	var requests []reconcile.Request
-	err := reader.List(ctx, list, of...)
+	err := reader.List(ctx, list, append(of, client.DisableReadYourWritesConsistency)...)
 	if err == nil {
 		err = meta.EachListItem(list, func(item runtime.Object) error {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
