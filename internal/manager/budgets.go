@@ -54,7 +54,7 @@ func (s *budgetSettings) addFlags(flags *pflag.FlagSet) {
 	limits(&s.downloads, "max-downloads", "concurrent downloads of archives", 4, 32)
 	limits(&s.workers, "max-workers", "concurrent reconciles of OperatorCollections, and of SubOperatorConfigs", 2, 4)
 	bytes(&s.storedBytes, "max-stored-bytes", 2<<30, "maximum size of the different archives that are imported in all namespaces; those that nothing uses are kept only as long as all are not larger; must leave space on the volume for max-uploaded-bytes and for downloads")
-	bytes(&s.loadedBytes, "max-loaded-bytes", imports.DefaultLoadedBytes, "memory for collections that are loaded, about; those that were not used for the longest time are loaded again when they are needed")
+	bytes(&s.loadedBytes, "max-loaded-bytes", imports.DefaultLoadedBytes, "memory for collections that are loaded, about; those that do not fit are loaded again when they are needed")
 	bytes(&s.memoryLimit, "memory-limit", 0, "memory limit of the manager's container, of which nine tenths are the soft limit of the Go runtime unless GOMEMLIMIT is set; 0 sets none")
 	flags.IntVar(&s.crdVersions, "max-crd-versions", 50, "maximum number of versions of a CRD; those that nothing uses end after version-retention and twice version-deprecation-period")
 	flags.IntVar(&s.connections.Total, "max-archive-connections", store.DefaultConnections, "maximum number of open connections to artifact-bind-address; others wait")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -183,7 +182,7 @@ func (c *CollectionCache) Outline(archived digest.Digest) (*model.Collection, er
 const (
 	// maxOutlines is the number of collections whose outlines are remembered.
 	maxOutlines = 4096
-	// maxOutlineBytes bounds an outline that is remembered.
+	// maxOutlineBytes bounds an outline that is remembered, about.
 	maxOutlineBytes = 8 << 10
 )
 
@@ -199,7 +198,7 @@ func (o *outlines) cache() *lru.Cache {
 }
 
 func (o *outlines) add(archived digest.Digest, loaded *model.Collection) {
-	if outline := outlineOf(loaded); sizeOf(reflect.ValueOf(outline)) <= maxOutlineBytes {
+	if outline := outlineOf(loaded); sizeOf(outline) <= maxOutlineBytes {
 		o.cache().Add(archived, outline)
 	}
 }
