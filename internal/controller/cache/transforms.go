@@ -136,7 +136,7 @@ func KeepOwn(cached any) (any, error) {
 	if !ok {
 		return cached, nil
 	}
-	object.SetManagedFields(imports.FieldsOfOthers(object))
+	object.SetManagedFields(imports.FindSetByOthers(object).Fields)
 	all := object.GetAnnotations()
 	kept := only(all, []string{v2beta2.AnnotationDefault, imports.AnnotationArtifact, olm.AnnotationMadeFor})
 	if others := len(all) - len(kept); others > 1 || others == 1 && len(all[annotationOthers]) != 2*sha256.Size {

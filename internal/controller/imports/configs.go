@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,55 +42,44 @@ func InstalledDigests(soc *v2beta2.SubOperatorConfig) []digest.Digest {
 	return slices.Compact(digests)
 }
 
-// ownedFields are the fields of a SubOperatorConfig that matter for who has taken over a default.
-type ownedFields struct {
-	Spec struct {
-		OperatorCollection json.RawMessage            `json:"f:operatorCollection"`
-		Mapping            map[string]json.RawMessage `json:"f:mapping"`
-	} `json:"f:spec"`
+// SetByOthers is what others than the manager have set in a default SubOperatorConfig. It is zero for any other object.
+type SetByOthers struct {
+	// Fields are the entries of managedFields that all else follows from.
+	Fields []metav1.ManagedFieldsEntry
+	// TakenOverBy has applied a whole manifest on the server side, or is "". A manifest without operatorCollection, which is required, is a
+	// part that adds to what others applied.
+	TakenOverBy string
+	// Maps is true if such a manifest has a mapping. An empty one leaves no trace in managedFields.
+	Maps bool
+	// InNamespace is true if anything was set in the mapping of the SubOperatorConfig's own namespace.
+	InNamespace bool
 }
 
-// OwnedByOther returns the fields of an entry of managedFields. They are zero if it is the manager's.
-func OwnedByOther(entry metav1.ManagedFieldsEntry) ownedFields {
-	var fields ownedFields
-	if entry.Manager == apply.FieldOwner || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
-		return ownedFields{}
-	}
-	return fields
-}
-
-// isManifest reports whether an entry of managedFields says that somebody else has applied a whole manifest on the server side. A
-// manifest without operatorCollection, which is required, is a part that adds to what others applied.
-func isManifest(entry metav1.ManagedFieldsEntry) bool {
-	return entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && OwnedByOther(entry).Spec.OperatorCollection != nil
-}
-
-// Claims reports whether an entry of managedFields says that somebody else has set anything in the mapping of a namespace.
-func Claims(entry metav1.ManagedFieldsEntry, namespace string) bool {
-	_, found := OwnedByOther(entry).Spec.Mapping[fmt.Sprintf(`k:{"namespace":%q}`, namespace)]
-	return found
-}
-
-// FieldsOfOthers returns the entries of managedFields by which a default SubOperatorConfig is handed over: of those who have applied a
-// manifest over it, and of those who have set anything in the mapping of its namespace. It is nil for any other object.
-func FieldsOfOthers(object client.Object) []metav1.ManagedFieldsEntry {
+// FindSetByOthers reads managedFields.
+func FindSetByOthers(object client.Object) SetByOthers {
+	var found SetByOthers
 	soc, ok := object.(*v2beta2.SubOperatorConfig)
 	if !ok || soc.Annotations[v2beta2.AnnotationDefault] != "true" {
-		return nil
+		return found
 	}
-	var entries []metav1.ManagedFieldsEntry
 	for _, entry := range soc.ManagedFields {
-		if isManifest(entry) || Claims(entry, soc.Namespace) {
-			entries = append(entries, entry)
+		var set struct {
+			Spec struct {
+				OperatorCollection json.RawMessage            `json:"f:operatorCollection"`
+				Mapping            map[string]json.RawMessage `json:"f:mapping"`
+			} `json:"f:spec"`
+		}
+		if entry.Manager == apply.FieldOwner || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &set) != nil {
+			continue
+		}
+		isManifest := entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" && set.Spec.OperatorCollection != nil
+		_, inNamespace := set.Spec.Mapping[fmt.Sprintf(`k:{"namespace":%q}`, soc.Namespace)]
+		if isManifest {
+			found.TakenOverBy, found.Maps = cmp.Or(found.TakenOverBy, entry.Manager), found.Maps || set.Spec.Mapping != nil
+		}
+		if isManifest || inNamespace {
+			found.Fields, found.InNamespace = append(found.Fields, entry), found.InNamespace || inNamespace
 		}
 	}
-	return entries
-}
-
-// TakenOverBy returns who has applied a manifest over a default SubOperatorConfig, or "".
-func TakenOverBy(soc *v2beta2.SubOperatorConfig) string {
-	if i := slices.IndexFunc(FieldsOfOthers(soc), isManifest); i >= 0 {
-		return FieldsOfOthers(soc)[i].Manager
-	}
-	return ""
+	return found
 }

@@ -112,7 +112,7 @@ func defaultSpec(oc client.ObjectKey) v2beta2.SubOperatorConfigSpec {
 // untouchedDefault is a default whose spec is as it was made. Its generation does not tell: a restored object begins with the first.
 func untouchedDefault(soc *v2beta2.SubOperatorConfig) bool {
 	made := defaultSpec(client.ObjectKey{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection})
-	return soc.Annotations[v2beta2.AnnotationDefault] == "true" && soc.DeletionTimestamp == nil && imports.TakenOverBy(soc) == "" &&
+	return soc.Annotations[v2beta2.AnnotationDefault] == "true" && soc.DeletionTimestamp == nil && imports.FindSetByOthers(soc).TakenOverBy == "" &&
 		equality.Semantic.DeepEqual(soc.Spec, made)
 }
 

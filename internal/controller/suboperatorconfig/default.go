@@ -32,7 +32,8 @@ type defaultReleaser struct {
 // apply merges lists. So the namespace of the default, if nobody else wants it, is removed here: they never see it, and could not remove
 // it. It stays if its operator is in use: who applies a manifest that does not name the namespace need not know of it.
 func (r *defaultReleaser) release(ctx context.Context, soc *v2beta2.SubOperatorConfig) error {
-	by := imports.TakenOverBy(soc)
+	others := imports.FindSetByOthers(soc)
+	by := others.TakenOverBy
 	if by == "" {
 		return nil
 	}
@@ -40,7 +41,7 @@ func (r *defaultReleaser) release(ctx context.Context, soc *v2beta2.SubOperatorC
 		"resourceVersion": soc.ResourceVersion, "annotations": map[string]any{v2beta2.AnnotationDefault: nil},
 	}}
 	note := fmt.Sprintf("%s has applied a manifest over this default of the manager, which leaves it alone from now on", by)
-	if mapping, changed := withoutDefault(soc); changed {
+	if mapping, changed := withoutDefault(soc, others); changed {
 		isUsed, err := r.isUsed(ctx, soc, soc.Namespace)
 		if err != nil {
 			return fmt.Errorf("finding out whether the operator in namespace %q is used: %w", soc.Namespace, err)
@@ -65,18 +66,11 @@ func (r *defaultReleaser) release(ctx context.Context, soc *v2beta2.SubOperatorC
 }
 
 // withoutDefault returns the mapping without the entry of the default, and whether that can go: others have applied a mapping
-// without it, and nobody has set anything in it. An empty mapping leaves no trace in managedFields: the entry then stays, as without one.
-func withoutDefault(soc *v2beta2.SubOperatorConfig) ([]v2beta2.NamespaceMapping, bool) {
-	applies := false
-	for _, entry := range imports.FieldsOfOthers(soc) {
-		if imports.Claims(entry, soc.Namespace) {
-			return nil, false
-		}
-		applies = applies || imports.OwnedByOther(entry).Spec.Mapping != nil
-	}
+// without it, and nobody has set anything in it.
+func withoutDefault(soc *v2beta2.SubOperatorConfig, others imports.SetByOthers) ([]v2beta2.NamespaceMapping, bool) {
 	remaining := slices.DeleteFunc(append([]v2beta2.NamespaceMapping{}, soc.Spec.Mapping...),
 		func(m v2beta2.NamespaceMapping) bool { return m.Namespace == soc.Namespace })
-	return remaining, applies && len(remaining) < len(soc.Spec.Mapping)
+	return remaining, others.Maps && !others.InNamespace && len(remaining) < len(soc.Spec.Mapping)
 }
 
 // isUsed reports whether the operator in a namespace may run, or has custom resources.

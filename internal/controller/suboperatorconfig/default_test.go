@@ -58,10 +58,11 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 			}
 			decide := func(source string) {
 				t.Helper()
-				if by := imports.TakenOverBy(soc); (by != "") != test.taken {
-					t.Errorf("%s: taken over by %q", source, by)
+				others := imports.FindSetByOthers(soc)
+				if (others.TakenOverBy != "") != test.taken {
+					t.Errorf("%s: taken over by %q", source, others.TakenOverBy)
 				}
-				mapping, changed := withoutDefault(soc)
+				mapping, changed := withoutDefault(soc, others)
 				if changed = changed && test.taken; changed != (test.want != nil) {
 					t.Fatalf("%s: changed: %v", source, changed)
 				}
@@ -75,7 +76,7 @@ func TestWhoTakesADefaultOver(t *testing.T) {
 			}
 			decide("cached")
 			delete(soc.Annotations, v2beta2.AnnotationDefault)
-			if imports.TakenOverBy(soc) != "" || imports.FieldsOfOthers(soc) != nil {
+			if others := imports.FindSetByOthers(soc); others.TakenOverBy != "" || others.Fields != nil {
 				t.Error("a SubOperatorConfig that is no default cannot be taken over")
 			}
 		})

@@ -40,7 +40,8 @@ type Reconciler struct {
 	// OLM is nil if the manager was started without a catalog.
 	OLM *olm.Cluster
 
-	events lastEvents
+	// events has the last event of each Subscription, so that it is not repeated.
+	events sync.Map
 }
 
 // Reconcile implements [reconcile.Reconciler].
@@ -54,7 +55,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return status.Result(err)
 	}
 	if subscription.UID == "" || subscription.DeletionTimestamp != nil || !r.userManaged(subscription) {
-		r.events.forget(req.NamespacedName)
+		r.events.Delete(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	err = (&creator{client: r.Client, reader: r.Reader, recorder: r.Recorder}).ensureSubOperatorConfig(ctx, subscription)
@@ -64,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil // All resources that can resolve it are watched.
 	}
 	if err == nil {
-		r.events.forget(req.NamespacedName)
+		r.events.Delete(req.NamespacedName)
 	}
 	return status.Result(err)
 }
@@ -107,7 +108,8 @@ func (r *Reconciler) removeAbandoned(ctx context.Context, key types.NamespacedNa
 // recordEvent records a failure as an event on the Subscription, unless it equals the last event.
 func (r *Reconciler) recordEvent(subscription *operatorsv1alpha1.Subscription, refused *status.Error) {
 	note := printable.Line(refused.Error(), status.MaxEventBytes)
-	if r.events.remember(client.ObjectKeyFromObject(subscription), refused.Reason+" "+note) {
+	text := refused.Reason + " " + note
+	if last, _ := r.events.Swap(client.ObjectKeyFromObject(subscription), text); last != text {
 		r.Recorder.Eventf(subscription, nil, corev1.EventTypeWarning, refused.Reason, "Install", "%s", note)
 	}
 }
@@ -162,28 +164,4 @@ func ofMadeFor(_ context.Context, object client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}
-}
-
-// lastEvents remembers the last event of each object, so that the manager does not repeat it.
-type lastEvents struct {
-	mu sync.Mutex
-	of map[types.NamespacedName]string
-}
-
-// remember stores an event, and reports whether it differs from the last one.
-func (n *lastEvents) remember(key types.NamespacedName, note string) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.of == nil {
-		n.of = map[types.NamespacedName]string{}
-	}
-	changed := n.of[key] != note
-	n.of[key] = note
-	return changed
-}
-
-func (n *lastEvents) forget(key types.NamespacedName) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.of, key)
 }
