@@ -15,9 +15,14 @@ var ofReconcilers = []mutation{
 		"_ = waits",
 	},
 	{
-		"a SubOperatorConfig stays ready when its upgrade begins", "suboperatorconfig.(*collections).beginUpgrade",
-		`	if !begins ||`,
-		`	if begins ||`,
+		"a SubOperatorConfig stays ready when its upgrade begins", "install.(*scope).begins",
+		`s.before.Digest != "" && `,
+		`s.before.Digest == "" && `,
+	},
+	{
+		"an upgrade begins without a record", "install.(*Installer).record",
+		"begins >= 0 {",
+		"begins >= len(scopes) {",
 	},
 	{
 		"an operator stays in a namespace that is not mapped any more", "suboperatorconfig.(*remover).uninstallUnmapped",
@@ -47,11 +52,6 @@ var ofReconcilers = []mutation{
 		`case upgrade == nil || upgrade.Digest != oc.Status.Artifact.Digest:
 		return nil
 	case false:`,
-	},
-	{
-		"an upgrade begins without a record", "suboperatorconfig.(*Reconciler).reconcile",
-		"err := collections.beginUpgrade(ctx, soc, o.imported, o.mappings, o.holds); err != nil",
-		"err != nil",
 	},
 	{
 		"an operator is removed from a namespace that is not selected any more", "suboperatorconfig.(*remover).uninstall",

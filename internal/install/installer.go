@@ -39,9 +39,6 @@ type Installer struct {
 	Cache client.Reader
 	// Memory has what was seen of installations.
 	Memory *Memory
-	// PredictStatus describes, in the status of the SubOperatorConfig, the results that all its installations are expected to have. Nil means
-	// that it is described afterwards only.
-	PredictStatus func([]Result)
 	// Recorder records events.
 	Recorder events.EventRecorder
 	// Grants decide which permissions operators may have.
@@ -67,8 +64,6 @@ const maxInstallations = 1 << 14
 type Memory struct {
 	// Applied has the objects that were seen to be as rendered.
 	Applied *apply.Memory
-	// available has the state in which a live read has shown a Deployment to be available.
-	available *lru.Cache
 	// contents has what was rendered into Secrets and ConfigMaps that is needed again: the keys that records of runs are signed with,
 	// and digests of authorities.
 	contents *lru.Cache
@@ -76,7 +71,7 @@ type Memory struct {
 
 // NewMemory returns an empty Memory.
 func NewMemory() *Memory {
-	return &Memory{Applied: apply.NewMemory(), available: lru.New(maxInstallations), contents: lru.New(2 * maxInstallations)}
+	return &Memory{Applied: apply.NewMemory(), contents: lru.New(2 * maxInstallations)}
 }
 
 // contentKey names a Secret or a ConfigMap, and the SubOperatorConfig that it was rendered for: another one may render an object of the

@@ -30,7 +30,7 @@ type observer struct {
 }
 
 // observe waits until the Deployment runs its current pod template, and that is the planned one. The cache says whether it does not, and
-// a watch brings the next look. That it does is confirmed by a live read, once for each change.
+// a watch brings the next look. That it does is confirmed by a live read before the installation becomes ready.
 func (o *observer) observe(ctx context.Context, wasReady bool) error {
 	deployment, err := o.cachedDeployment(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (o *observer) observe(ctx context.Context, wasReady bool) error {
 	if err := o.evaluate(ctx, deployment); err != nil {
 		return err
 	}
-	if confirmed, _ := o.memory.available.Get(o.deployment); wasReady && confirmed == DeploymentState(deployment) {
+	if wasReady {
 		return nil
 	}
 	if deployment, err = o.liveDeployment(ctx, o.deployment); err != nil {
@@ -50,7 +50,6 @@ func (o *observer) observe(ctx context.Context, wasReady bool) error {
 		problem.RetryAfter = min(problem.RetryAfter, intervals.Missing) // The cache may never have this state.
 		return &problem
 	}
-	o.memory.available.Add(o.deployment, apply.LiveState(deployment, deploymentKind))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install/instances"
 	"github.com/collection-operator/collection-operator/internal/platform/apply"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/environment"
 	"github.com/collection-operator/collection-operator/internal/source/store"
@@ -40,7 +41,7 @@ func (r *Installer) Reconcile(ctx context.Context, all []*Installation) []Result
 		sequentially(ctx, scopes, r.render, of(checkEnvironment))
 		concurrently(ctx, scopes, r.checkReferences)
 		sequentially(ctx, scopes, r.checkPermissions, of(r.objects().checkReplaced), r.uninstallFormer)
-		r.record(ctx, scopes, len(batch) == len(all))
+		r.record(ctx, scopes)
 		concurrently(ctx, scopes, r.apply)
 		sequentially(ctx, scopes, r.prune, r.observe, r.releaseFinalizers)
 		for _, s := range scopes {
@@ -194,10 +195,9 @@ func (r *Installer) uninstallFormer(ctx context.Context, s *scope) error {
 }
 
 // record writes the inventory and the install method of installations to status before their first object is written: after a restart,
-// the manager knows every object of a partial installation and does not choose the method again. If all of them are new, the status says
-// also what it will say when they are written.
-func (r *Installer) record(ctx context.Context, scopes []*scope, all bool) {
-	number := len(scopes)
+// the manager knows every object of a partial installation and does not choose the method again. If any of them gets another version,
+// the same write takes Ready back: nobody who waits for it may see it with pods of another version, or with none.
+func (r *Installer) record(ctx context.Context, scopes []*scope) {
 	scopes = slices.DeleteFunc(slices.Clone(scopes), func(s *scope) bool { return s.err != nil })
 	if len(scopes) == 0 {
 		return
@@ -205,20 +205,18 @@ func (r *Installer) record(ctx context.Context, scopes []*scope, all bool) {
 	owner := scopes[0].Owner
 	before, now := owner.DeepCopy(), &owner.Status
 	var planned, left []v2beta2.ObjectReference
-	var expected []Result
 	for _, s := range scopes {
 		planned, left = append(planned, apply.Inventory(s.plan.Objects)...), append(left, s.endpoints.left...)
 		s.result.Status = s.recorded()
 		now.Installations = WithInstallation(now.Installations, *s.result.Status)
 		now.Collection = &v2beta2.CollectionReference{Domain: s.Collection.Domain, Name: s.Collection.Name}
-		if s.before == nil && s.Backend.Method() == v2beta2.InstallDirect {
-			expected = append(expected, s.expected())
-		}
 	}
 	now.Inventory = apply.Union(planned, apply.Union(now.Inventory, left))
 	slices.SortStableFunc(now.Inventory, func(a, b v2beta2.ObjectReference) int { return strings.Compare(namespaceOf(a), namespaceOf(b)) })
-	if all && len(expected) == number && r.PredictStatus != nil {
-		r.PredictStatus(expected)
+	if begins := slices.IndexFunc(scopes, (*scope).begins); begins >= 0 {
+		status.SetReady(&now.Conditions, owner.Generation, scopes[begins].beginning(), "")
+		now.ObservedGeneration, now.Message = owner.Generation, status.ReadyMessage(now.Conditions)
+		now.Phase = status.Phase(now.Conditions, v2beta2.ConditionReady)
 	}
 	if err := saveStatus(ctx, r.Client, owner, before); err != nil {
 		for _, s := range scopes {
@@ -227,22 +225,25 @@ func (r *Installer) record(ctx context.Context, scopes []*scope, all bool) {
 	}
 }
 
+// begins reports whether the namespace has another version, or none.
+func (s *scope) begins() bool {
+	return s.before == nil || s.before.Digest != "" && s.before.Digest != s.plan.Digest.String()
+}
+
+func (s *scope) beginning() error {
+	return status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "version %s is being installed", s.Collection.Version)
+}
+
 // recorded returns the entry for status before the first object is written.
 func (s *scope) recorded() *v2beta2.InstallationStatus {
 	recorded := Recorded(s.Owner, s.Namespace)
 	if recorded == nil {
-		recorded = &v2beta2.InstallationStatus{Namespace: s.Namespace, Digest: s.plan.Digest.String()}
+		recorded = &v2beta2.InstallationStatus{
+			Namespace: s.Namespace, Digest: s.plan.Digest.String(), Reason: v2beta2.ReasonProgressing, Message: s.beginning().Error(),
+		}
 	}
 	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
 	return recorded
-}
-
-// expected returns the result of a new installation once its objects are written, before anything of it runs.
-func (s *scope) expected() Result {
-	expected := Result{Namespace: s.Namespace, Status: s.result.Status.DeepCopy(), Applied: true, Warnings: s.result.Warnings}
-	expected.fail(unavailable(client.ObjectKey{Namespace: s.Namespace, Name: s.Collection.OperatorName()}, v2beta2.ReasonProgressing, noPod))
-	expected.hold(s.Held)
-	return expected
 }
 
 // apply writes all planned objects but those that are postponed, and the Secret with the endpoints if updateEndpoints has written it.

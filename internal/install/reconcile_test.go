@@ -2,7 +2,6 @@ package install_test
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,8 +32,6 @@ var objects = []string{
 
 func TestInstall(t *testing.T) {
 	r := newRig(t)
-	var foreseen []install.Result
-	r.PredictStatus = func(results []install.Result) { foreseen = results }
 	result := r.Reconcile(t.Context(), []*install.Installation{r.installation(r.home)})[0]
 	if writes := r.writes.Take(); !strings.HasSuffix(writes[0], "/suboperatorconfigs/soc/status") || len(writes) != len(objects)+1 {
 		t.Errorf("the record must be written first: %v", writes)
@@ -42,9 +40,7 @@ func TestInstall(t *testing.T) {
 	if !result.Applied || result.Status.Ready || result.Status.Install != v2beta2.InstallDirect || result.Status.Digest != digest.FromString("things 1.2.0").String() {
 		t.Errorf("got %+v", result.Status)
 	}
-	if len(foreseen) != 1 || fmt.Sprint(foreseen[0].Err) != fmt.Sprint(result.Err) || foreseen[0].Status.Message != result.Status.Message {
-		t.Errorf("it was foreseen: %+v", foreseen)
-	}
+	r.expectBegun(t, "version 1.2.0 is being installed")
 	if got := r.soc.Status.Collection; got == nil || got.Name != "things" || len(r.soc.Status.Inventory) != len(objects) {
 		t.Errorf("recorded: %+v, %v", got, inventoryOf(r.soc))
 	}
@@ -64,6 +60,39 @@ func TestInstall(t *testing.T) {
 	r.setAvailable(t, false)
 	if result := r.reconcile(t, r.installation(r.home)); result.Status.Ready || result.Err == nil {
 		t.Error("it stays ready when the Deployment is not available any more")
+	}
+}
+
+// expectBegun expects that the record of an installation has taken Ready back.
+func (r *rig) expectBegun(t *testing.T, message string) {
+	t.Helper()
+	live := &v2beta2.SubOperatorConfig{}
+	apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKeyFromObject(r.soc), live))
+	ready := meta.FindStatusCondition(live.Status.Conditions, v2beta2.ConditionReady)
+	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != v2beta2.ReasonProgressing || ready.Message != message ||
+		live.Status.ObservedGeneration != live.Generation || live.Status.Phase != v2beta2.PhasePending {
+		t.Errorf("got %+v, %+v", ready, live.Status)
+	}
+	if is := install.Recorded(live, r.home); is == nil || is.Ready || is.Reason != v2beta2.ReasonProgressing {
+		t.Errorf("got %+v", is)
+	}
+}
+
+// Nobody who waits for Ready sees it with pods of another version.
+func TestUpgradeTakesReadyBack(t *testing.T) {
+	r := newRig(t)
+	r.installed(t)
+	status.SetReady(&r.soc.Status.Conditions, r.soc.Generation, nil, "")
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	changed := r.installation(r.home)
+	changed.Digest = digest.FromString("things 1.3.0")
+	r.writes.Take()
+	r.Reconcile(t.Context(), []*install.Installation{changed})
+	if writes := r.writes.Take(); len(writes) < 2 || !strings.HasSuffix(writes[0], "/suboperatorconfigs/soc/status") {
+		t.Errorf("the record must be written first: %v", writes)
+	}
+	if ready := meta.FindStatusCondition(r.soc.Status.Conditions, v2beta2.ConditionReady); ready.Reason != v2beta2.ReasonProgressing {
+		t.Errorf("got %+v", ready)
 	}
 }
 

@@ -147,22 +147,6 @@ func (r *collections) checkResources(ctx context.Context, is *imported, installe
 	return report.Err()
 }
 
-// beginUpgrade takes Ready back before the pods of a namespace change: nobody who waits for it may see it with pods of another version.
-func (r *collections) beginUpgrade(ctx context.Context, soc *v2beta2.SubOperatorConfig, is *imported, mappings []v2beta2.NamespaceMapping, held holds) error {
-	begins := slices.ContainsFunc(mappings, func(m v2beta2.NamespaceMapping) bool {
-		return held[m.Namespace] == nil && is.differs(install.Recorded(soc, m.Namespace))
-	})
-	now := &soc.Status
-	if !begins || !meta.IsStatusConditionTrue(now.Conditions, v2beta2.ConditionReady) {
-		return nil
-	}
-	before := soc.DeepCopy()
-	waits := status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "version %s is being installed", is.collection.Version)
-	status.SetReady(&now.Conditions, soc.Generation, waits, "")
-	now.ObservedGeneration, now.Message = soc.Generation, status.ReadyMessage(now.Conditions)
-	return status.Patch(ctx, r.client, soc, before)
-}
-
 // setContent sets which version an installation is of: the one that the OperatorCollection has imported, or the one that a held
 // namespace has. It returns the hold if that one cannot be read: then nothing but the endpoints can follow.
 func (r *collections) setContent(ctx context.Context, i *install.Installation, is *imported) error {

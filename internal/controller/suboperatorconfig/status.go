@@ -47,14 +47,8 @@ type outcome struct {
 	problems []error
 	// owned is why objects still have owner references of an earlier version. It is one of problems.
 	owned error
-	// replaced is nil unless a status was written that predicts the results.
-	replaced *replacedStatus
-}
-
-// replacedStatus is what the status said before one was written that predicts the results.
-type replacedStatus struct {
-	conditions      []metav1.Condition
-	version, digest string
+	// before are the conditions before any step has written them.
+	before []metav1.Condition
 }
 
 // reporter writes the status of SubOperatorConfigs.
@@ -86,9 +80,8 @@ func (r *reporter) write(ctx context.Context, soc *v2beta2.SubOperatorConfig, o 
 	}
 	migrating := r.describeMigration(ctx, soc, o, before)
 	err = o.describe(soc, err)
-	writer := status.Writer{Client: r.client, Recorder: r.recorder, Action: "Reconcile", BecameReady: metrics.BecameReady("SubOperatorConfig")}
-	if o.replaced != nil {
-		writer.Before = &o.replaced.conditions
+	writer := status.Writer{
+		Client: r.client, Recorder: r.recorder, Action: "Reconcile", Before: &o.before, BecameReady: metrics.BecameReady("SubOperatorConfig"),
 	}
 	problem := status.AsError(err)
 	result, err := writer.Write(ctx, soc, before, err)
@@ -104,21 +97,6 @@ func (r *reporter) write(ctx context.Context, soc *v2beta2.SubOperatorConfig, o 
 	}
 	result.RequeueAfter = r.waits.delay(soc.UID, text, result.RequeueAfter, time.Now())
 	return result, err
-}
-
-// predictStatus sets the status that the reconciliation will normally write at its end, so that it does not have to. What may have to be
-// migrated is not known before.
-func (o *outcome) predictStatus(soc *v2beta2.SubOperatorConfig, expected []install.Result) {
-	if o.imported.collection.MigrationPlaybook != "" || o.replaced != nil {
-		return
-	}
-	now := &soc.Status
-	o.replaced = &replacedStatus{conditions: slices.Clone(now.Conditions), version: now.Version, digest: now.Digest}
-	results := o.results
-	o.results = slices.Concat(results, expected)
-	setInstallations(now, soc, expected)
-	_ = o.describe(soc, nil) // It is in the status.
-	o.results = results
 }
 
 // setInstallations updates the entries of installations in a status.
@@ -172,8 +150,6 @@ func (o *outcome) join(soc *v2beta2.SubOperatorConfig, err error) error {
 func (o *outcome) describeInstallations(now *v2beta2.SubOperatorConfigStatus) {
 	if !slices.ContainsFunc(o.results, o.isOutdated) {
 		now.Version, now.Digest = o.imported.collection.Version.String(), o.imported.oc.Status.Artifact.Digest
-	} else if o.replaced != nil {
-		now.Version, now.Digest = o.replaced.version, o.replaced.digest
 	}
 	if !slices.ContainsFunc(o.results, func(r install.Result) bool { return !r.Applied && mapping.Contains(o.mappings, r.Namespace) }) {
 		now.ClusterServiceVersion, now.Packages = o.namesInOLM()

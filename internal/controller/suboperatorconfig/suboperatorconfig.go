@@ -4,6 +4,7 @@ package suboperatorconfig
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -77,6 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, soc); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
+	o.before = slices.Clone(soc.Status.Conditions)
 	var err error
 	switch {
 	case soc.DeletionTimestamp == nil && !r.Authorities.Known():
@@ -127,9 +129,6 @@ func (r *Reconciler) reconcile(ctx context.Context, soc *v2beta2.SubOperatorConf
 		return err
 	}
 	o.holds = collections.decideHolds(ctx, soc, o.imported, o.mappings)
-	if err := collections.beginUpgrade(ctx, soc, o.imported, o.mappings, o.holds); err != nil {
-		return err
-	}
 	return r.install(ctx, soc, o)
 }
 
@@ -274,9 +273,7 @@ func (r *Reconciler) install(ctx context.Context, soc *v2beta2.SubOperatorConfig
 	planner := &planner{collections: r.collections(), resolver: r.resolver(), olm: r.OLM, settings: r.Settings}
 	installations, failed, problems := planner.plan(ctx, soc, o.imported, o.mappings, o.holds)
 	o.results, o.problems = append(o.results, failed...), append(o.problems, problems...)
-	installer := r.installer()
-	installer.PredictStatus = func(expected []install.Result) { o.predictStatus(soc, expected) }
-	for _, result := range installer.Reconcile(ctx, installations) {
+	for _, result := range r.installer().Reconcile(ctx, installations) {
 		if err := planner.reportAbandoned(ctx, soc, o.imported, &result); err != nil {
 			return err
 		}
