@@ -281,8 +281,8 @@ type RuntimeSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	MaxRetries *int32 `json:"maxRetries,omitempty"`
 
-	// runTimeout limits the time of one run, which then fails. The minimum is one minute. If it is not set, there is no
-	// limit.
+	// runTimeout limits the time of one run, which then fails. The minimum is one minute. Defaults to 24h, or to no limit for
+	// installations that have no status.installations[].runTimeout in their SubOperatorConfig.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m"
 	RunTimeout *metav1.Duration `json:"runTimeout,omitempty"`

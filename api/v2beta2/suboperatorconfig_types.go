@@ -132,6 +132,10 @@ type InstallationStatus struct {
 	// install is the method that was chosen for this installation: OLM or Direct.
 	// +optional
 	Install InstallMethod `json:"install,omitempty"`
+	// runTimeout limits the time of one run if no runtime.runTimeout is set: 24h. It is absent, and runs have no limit, if the
+	// installation is from before there was a default.
+	// +optional
+	RunTimeout *metav1.Duration `json:"runTimeout,omitempty"`
 	// ready is true if the operator's Deployment is Available and up to date.
 	Ready bool `json:"ready"`
 	// readySince is the time since which it has been ready with this digest. It is absent if it is not ready.

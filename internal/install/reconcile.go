@@ -159,6 +159,7 @@ func (r *Installer) render(_ context.Context, s *scope) error {
 	}
 	s.options = r.Settings.Options(s.Namespace, s.Group, s.Digest, store.URLPath(s.Digest))
 	s.options.Runtime = render.MergeRuntime(&s.options.Runtime, &s.Runtime)
+	s.options.Runtime.RunTimeout = cmp.Or(s.options.Runtime.RunTimeout, s.runTimeout())
 	s.options.Dependencies, s.options.Endpoints = s.Dependencies, s.Endpoints
 	s.options.PersonalCredentials = s.Owner.Spec.CredentialType == v2beta2.CredentialPersonal
 	if r.KeepTrusted {
@@ -239,7 +240,7 @@ func (s *scope) recorded() *v2beta2.InstallationStatus {
 	recorded := Recorded(s.Owner, s.Namespace)
 	if recorded == nil {
 		recorded = &v2beta2.InstallationStatus{
-			Namespace: s.Namespace, Digest: s.plan.Digest.String(), Reason: v2beta2.ReasonProgressing, Message: s.beginning().Error(),
+			Namespace: s.Namespace, Digest: s.plan.Digest.String(), RunTimeout: s.runTimeout(), Reason: v2beta2.ReasonProgressing, Message: s.beginning().Error(),
 		}
 	}
 	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil

@@ -131,7 +131,7 @@ func (r *play) watch(ctx context.Context, command *exec.Cmd, ended <-chan struct
 	}
 	ticker := time.NewTicker(r.intervals.Poll)
 	defer ticker.Stop()
-	progress, observer := progress{play: r}, observer{play: r}
+	progress, observer := progress{play: r, started: time.Now()}, observer{play: r}
 	var connection <-chan time.Time
 	if r.slot != nil {
 		observing := time.NewTicker(r.intervals.Observe)
@@ -175,21 +175,23 @@ func (r *play) watch(ctx context.Context, command *exec.Cmd, ended <-chan struct
 	}
 }
 
-// progress writes the current task of a run to status.
+// progress writes the current task of a run to status, and that the run is long.
 type progress struct {
 	play    *play
+	started time.Time
 	task    string
 	written time.Time
 }
 
-// write writes the current task if it has changed, unless it was written just before.
+// write writes what has changed, unless something was written just before.
 func (p *progress) write(ctx context.Context, live *unstructured.Unstructured) {
 	r := p.play
 	report, err := r.call.Report()
 	if err != nil || report.CurrentTask == nil || report.Ended != "" || time.Since(p.written) < r.intervals.Progress {
 		return
 	}
-	task := report.CurrentTask.Name + " " + report.CurrentTask.Since.String()
+	resource := r.statusResource(live)
+	task := fmt.Sprint(report.CurrentTask.Name, report.CurrentTask.Since, runstatus.IsLong(p.started, resource.Now))
 	if task == p.task {
 		return
 	}
@@ -197,7 +199,7 @@ func (p *progress) write(ctx context.Context, live *unstructured.Unstructured) {
 		return
 	}
 	// A conflict or an API server that is away costs nothing: the next poll tries again.
-	if _, err := r.resource.setStatus(ctx, live, runstatus.Progress(statusOf(live), report)); err == nil {
+	if _, err := r.resource.setStatus(ctx, live, runstatus.Progress(statusOf(live), resource, report)); err == nil {
 		p.task, p.written = task, time.Now()
 	}
 }

@@ -30,11 +30,24 @@ func Start(status map[string]any, r Resource, run Run) map[string]any {
 	return status
 }
 
-// Progress returns the status with the current task of a running playbook. It returns an equal status if no run is under way.
-func Progress(status map[string]any, report Report) map[string]any {
+// longRun is the time after which the status says how long a playbook has been running: it may hang.
+const longRun = 2 * time.Hour
+
+// IsLong reports whether a run that began at a time has been running for long.
+func IsLong(started, now time.Time) bool { return now.Sub(started) >= longRun }
+
+// Progress returns the status with the current task of a running playbook, and says if it has been running for long. It returns an equal
+// status if no run is under way.
+func Progress(status map[string]any, r Resource, report Report) map[string]any {
 	status = copyOf(status)
-	if run := runOf(status); run != nil && run.Outcome == "" {
-		setRun(status, reported(*run, report))
+	run := runOf(status)
+	if run == nil || run.Outcome != "" {
+		return status
+	}
+	setRun(status, reported(*run, report))
+	if IsLong(run.Started.Time, r.Now) {
+		r.Deleting = run.Event == gate.EventDelete // It may be deleted meanwhile.
+		setSummary(status, r, conditionsOf(status, r.Now), summaryOfStart(r, *run))
 	}
 	return status
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -193,7 +194,7 @@ func TestInputsAreNotChanged(t *testing.T) {
 	status := parse(t, succeededStatus)
 	r := resource(func(r *Resource) { r.Now, r.Ignored = t0.Add(time.Hour), []string{"pyz"} })
 	Start(status, r, newRun(func(run *Run) { run.ID = "r3" }))
-	Progress(status, Report{CurrentTask: &Task{Name: "x"}})
+	Progress(status, resource(), Report{CurrentTask: &Task{Name: "x"}})
 	End(status, r, newRun(func(run *Run) { run.ID = "r3" }), failure, newRecord(gate.OutcomeFailed))
 	Skip(status, r, newRecord(gate.OutcomeFailed), gate.Decision{Action: gate.ActionSkip})
 	checkStatus(t, succeededStatus, status)
@@ -445,7 +446,7 @@ func TestHistory(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	report := Report{Host: "h", User: "u", CurrentTask: &Task{Name: "Create\x1b[31m it", Since: at(0)}}
-	run := typedStatus(t, Progress(started(), report)).LastRun
+	run := typedStatus(t, Progress(started(), resource(), report)).LastRun
 	if diff := cmp.Diff(&Task{Name: "Create it", Since: at(0)}, run.CurrentTask, cmp.Comparer(sameTime)); diff != "" {
 		t.Errorf("task (-want +got):\n%s", diff)
 	}
@@ -453,8 +454,22 @@ func TestProgress(t *testing.T) {
 		t.Errorf("run is %+v", run)
 	}
 	for name, status := range map[string]map[string]any{"no run": {}, "a run that has ended": succeeded()} {
-		if got := Progress(status, report); !Equal(status, got) {
+		if got := Progress(status, resource(), report); !Equal(status, got) {
 			t.Errorf("%s: status has changed to %v", name, got)
+		}
+	}
+}
+
+func TestProgressOfALongRun(t *testing.T) {
+	deleted := func(r *Resource) { r.Deleting = true }
+	for after, want := range map[time.Duration]string{
+		time.Hour:     "the playbook is running",
+		2 * time.Hour: "the playbook is running, for more than 2 hours now",
+		9 * time.Hour: "the playbook is running, for more than 2 hours now",
+	} {
+		status := typedStatus(t, Progress(started(), resource(deleted, func(r *Resource) { r.Now = t0.Add(after) }), Report{}))
+		if ready := meta.FindStatusCondition(status.Conditions, ConditionReady); status.Message != want || ready.Message != want {
+			t.Errorf("after %s: %q, and Ready says %q", after, status.Message, ready.Message)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestConditionsAboutDefaults(t *testing.T) {
 
 // A pod that was deleted by force cannot say what it cut.
 func TestTheNextPodNamesTheTaskThatWasCut(t *testing.T) {
-	status := Progress(started(), Report{Host: "h", CurrentTask: &Task{Name: "Create", Since: at(0)}})
+	status := Progress(started(), resource(), Report{Host: "h", CurrentTask: &Task{Name: "Create", Since: at(0)}})
 	const want = `the run ended without a report, in task "Create"`
 	for name, got := range map[string]map[string]any{
 		"skip":  Skip(status, resource(), newRecord(gate.OutcomeInterrupted, nextRetry), skip),

@@ -64,7 +64,7 @@ history:
 }
 
 func TestSkipAfterAnUnwrittenOutcome(t *testing.T) {
-	status := Progress(started(), Report{Host: "h", CurrentTask: &Task{Name: "Create", Since: at(0)}})
+	status := Progress(started(), resource(), Report{Host: "h", CurrentTask: &Task{Name: "Create", Since: at(0)}})
 	got := Skip(status, resource(), newRecord(gate.OutcomeSucceeded), skip)
 	checkSummary(t, got, PhaseSucceeded, true, false, "the playbook ended successfully")
 	run := typedStatus(t, got).LastRun
@@ -270,7 +270,7 @@ func FuzzStatus(f *testing.F) {
 		if again := Skip(succeeded, resource(later), newRecord(gate.OutcomeSucceeded), skip); !Equal(succeeded, again) {
 			t.Errorf("a second skip changes status (-before +after):\n%s", cmp.Diff(succeeded, again))
 		}
-		status = End(Progress(Start(status, resource(), newRun()), failure), resource(), newRun(), failure, record)
+		status = End(Progress(Start(status, resource(), newRun()), resource(), failure), resource(), newRun(), failure, record)
 		if again := Skip(status, resource(later), record, skip); !Equal(status, again) {
 			t.Errorf("a skip changes status (-before +after):\n%s", cmp.Diff(status, again))
 		}

@@ -30,6 +30,9 @@ func summaryOfStart(r Resource, run Run) summary {
 	if r.Deleting || run.Event == gate.EventDelete {
 		s = summary{phase: PhaseDeleting, message: "the delete playbook is running"}
 	}
+	if IsLong(run.Started.Time, r.Now) {
+		s.message += fmt.Sprintf(", for more than %g hours now", longRun.Hours())
+	}
 	if run.Attempt > 1 {
 		s.message += fmt.Sprintf(" (%s)", attempt(r, run))
 	}

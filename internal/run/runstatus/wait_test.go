@@ -74,7 +74,7 @@ func TestWaitOfAResourceThatHasRun(t *testing.T) {
 
 // The pod has ended in a run, and the next one may not start.
 func TestWaitAfterAnInterruptedRun(t *testing.T) {
-	status := Progress(started(), Report{Host: "h", CurrentTask: &Task{Name: "Create", Since: at(0)}})
+	status := Progress(started(), resource(), Report{Host: "h", CurrentTask: &Task{Name: "Create", Since: at(0)}})
 	got := Wait(status, resource(), busy())
 	checkSummary(t, got, PhaseWaiting, false, false, "2 other runs use host:22")
 	run := typedStatus(t, got).LastRun
