@@ -1,10 +1,12 @@
 package install_test
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
@@ -15,12 +17,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/install"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -79,6 +83,38 @@ func (r *rig) expectBegun(t *testing.T, message string) {
 }
 
 // Nobody who waits for Ready sees it with pods of another version.
+func TestLimitOfRuns(t *testing.T) {
+	day, hour := &metav1.Duration{Duration: 24 * time.Hour}, &metav1.Duration{Duration: time.Hour}
+	for name, test := range map[string]struct {
+		recorded            bool
+		set, want, inStatus *metav1.Duration
+	}{
+		"a new installation":        {false, nil, day, day},
+		"one from before":           {true, nil, &metav1.Duration{}, nil},
+		"one with a setting":        {false, hour, hour, day},
+		"one from before, with one": {true, hour, hour, nil},
+	} {
+		r := newRig(t)
+		if test.recorded {
+			r.soc.Status.Installations = []v2beta2.InstallationStatus{{Namespace: r.home, Digest: "sha256:1"}}
+			apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+		}
+		for range 2 {
+			i := r.installation(r.home)
+			i.Runtime.RunTimeout = test.set
+			result := r.reconcile(t, i)
+			config := &corev1.ConfigMap{}
+			apiserver.Must(t, r.server.Client.Get(t.Context(), client.ObjectKey{Namespace: r.home, Name: operator + "-runtime"}, config))
+			var settings gate.Settings
+			apiserver.Must(t, json.Unmarshal([]byte(config.Data[gate.SettingsFile]), &settings))
+			if got := time.Duration(settings.RunTimeoutSeconds) * time.Second; got != test.want.Duration || !ptr.Equal(result.Status.RunTimeout, test.inStatus) {
+				t.Errorf("%s: runs end after %s, and status says %v", name, got, result.Status.RunTimeout)
+			}
+			r.record(t, result)
+		}
+	}
+}
+
 func TestUpgradeTakesReadyBack(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
