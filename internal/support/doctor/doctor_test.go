@@ -419,6 +419,10 @@ var diagnoses = map[string]struct {
 		changes: change{"operator": "-", "pod": "-", "hello": deleted + "status: null", "unread": string(snapshot.Operators)},
 		want:    []string{"warning datafile/hello in zos: Finalizer"},
 	},
+	"a run that takes long": {
+		changes: change{"hello": `status: {conditions: [{type: Ready, status: "False", reason: Running, observedGeneration: 1}], lastRun: {outcome: null}}`, "world": "status: null"},
+		want:    []string{"warning datafile/hello in zos: LongRun; affects datafile/world in zos"},
+	},
 	"a resource that never ran": {changes: change{"hello": "status: null"}, want: []string{"warning datafile/hello in zos: NotRun"}},
 	"a namespace that is being deleted": {
 		changes: change{

@@ -62,6 +62,11 @@ var endpointFailures = []string{
 
 func checkResources(d *diagnosis) {
 	for i := range d.resources {
+		if r := &d.resources[i]; d.runsLong(r) {
+			reportLongRun(d, r)
+		}
+	}
+	for i := range d.resources {
 		r := &d.resources[i]
 		checkResource(d, r)
 		checkSpec(d, r)
@@ -103,8 +108,34 @@ func checkResource(d *diagnosis, r *resource) {
 		d.report(Finding{
 			Severity: findings.SeverityWarning, Object: r.ref(), Reason: "NotRun", Message: "no run of the playbook has started",
 			Next: "see the log of the operator in namespace " + r.GetNamespace() + "; is the namespace in spec.mapping of a SubOperatorConfig?",
-		}, causes...)
+		}, append(causes, d.longRuns(r)...)...)
 	}
+}
+
+func (d *diagnosis) runsLong(r *resource) bool {
+	run := r.status.LastRun
+	return run != nil && run.Outcome == "" && runstatus.IsLong(run.Started.Time, d.Taken)
+}
+
+func reportLongRun(d *diagnosis, r *resource) {
+	d.report(Finding{
+		Severity: findings.SeverityWarning, Object: r.ref(), Reason: "LongRun",
+		Message: fmt.Sprintf("the playbook has been running for %d hours, in one of the places that the resources of its kind share (runtime.maxConcurrentReconciles)",
+			int(d.Taken.Sub(r.status.LastRun.Started.Time).Hours())),
+		Next: "find out whether it hangs: kubectl collection logs " + r.argument() + "; end it: kubectl collection cancel " + r.argument(),
+	})
+}
+
+// longRuns are the resources with a long run that takes a place in the operator's pod which another one may wait for: those of its kind.
+func (d *diagnosis) longRuns(r *resource) []Ref {
+	var refs []Ref
+	for i := range d.resources {
+		other := &d.resources[i]
+		if other.GetNamespace() == r.GetNamespace() && other.GroupVersionKind().GroupKind() == r.GroupVersionKind().GroupKind() && d.runsLong(other) {
+			refs = append(refs, other.ref())
+		}
+	}
+	return refs
 }
 
 // definitionName returns the name of a resource's CRD: the plural is the kind in lower case with an s.
