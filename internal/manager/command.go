@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/collection-operator/collection-operator/internal/manager/unpack"
@@ -40,25 +39,6 @@ func Command() *cobra.Command {
 	s.addFlags(root.Flags())
 	root.AddCommand(unpack.Command(), policies, operands)
 	return root
-}
-
-// subcommand runs another process of the same image, whose flags are taken from the environment too.
-func subcommand(use, short string, settings interface {
-	addFlags(flags *pflag.FlagSet)
-	run(ctx context.Context) error
-},
-) *cobra.Command {
-	command := &cobra.Command{
-		Use: use, Short: short, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := setFromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			return settings.run(cmd.Context())
-		},
-	}
-	settings.addFlags(command.Flags())
-	return command
 }
 
 // runProcess returns when the context ends, or with the manager's error.

@@ -30,12 +30,6 @@ func Start(status map[string]any, r Resource, run Run) map[string]any {
 	return status
 }
 
-// longRun is the time after which the status says how long a playbook has been running: it may hang.
-const longRun = 2 * time.Hour
-
-// IsLong reports whether a run that began at a time has been running for long.
-func IsLong(started, now time.Time) bool { return now.Sub(started) >= longRun }
-
 // Progress returns the status with the current task of a running playbook, and says if it has been running for long. It returns an equal
 // status if no run is under way.
 func Progress(status map[string]any, r Resource, report Report) map[string]any {

@@ -13,6 +13,12 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
+// longRun is the time after which the status says how long a playbook has been running: it may hang.
+const longRun = 2 * time.Hour
+
+// IsLong reports whether a run that began at a time has been running for long.
+func IsLong(started, now time.Time) bool { return now.Sub(started) >= longRun }
+
 // summary is what the phase, the message and our own conditions say.
 type summary struct {
 	phase   Phase
