@@ -21,6 +21,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/cli/kube"
 	"github.com/collection-operator/collection-operator/internal/collection/render"
 	"github.com/collection-operator/collection-operator/internal/platform/printable"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
@@ -35,8 +36,9 @@ func logsCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs KIND/NAME",
 		Short: "Print the output of a custom resource's playbook",
-		Long: `Print what Ansible printed in the last run of a custom resource's playbook, or in the run with the given ID. The output is read
-from the log of the operator's pod, and is lost when that is gone. Control characters are removed.
+		Long: `Print what Ansible printed in the last run of a custom resource's playbook, or in the run with the given ID. While a failed run is
+tried again, the last run is the one that has failed, unless you follow the new one. The output is read from the log of the operator's pod. If that
+is gone, or you may not read it, the end of the output of the task that failed is printed, which the status has. Control characters are removed.
 
 Exit codes are 0 if there was output, 1 if there was none, and 2 if the command failed.`,
 		Example: `  # The last run
@@ -60,7 +62,7 @@ func printLogs(c *kube.Cluster, cmd *cobra.Command, argument, id string, follow 
 		return err
 	}
 	if id == "" {
-		if id = kube.LastRunID(status); id == "" {
+		if id = lastRun(status, follow); id == "" {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%s: no playbook has run yet\n", r)
 			return kit.ErrFindings
 		}
@@ -70,6 +72,9 @@ func printLogs(c *kube.Cluster, cmd *cobra.Command, argument, id string, follow 
 		filter: runFilter{kind: r.Kind(), namespace: r.Namespace, name: r.Name, run: id, out: cmd.OutOrStdout()},
 	}
 	pods, err := operatorPods(cmd.Context(), c, r)
+	if apierrors.IsForbidden(err) && printFailed(cmd, status, id, err.Error()) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -78,14 +83,40 @@ func printLogs(c *kube.Cluster, cmd *cobra.Command, argument, id string, follow 
 			return err
 		}
 	}
-	if err := reader.read(cmd.Context(), pods); err != nil {
+	err = reader.read(cmd.Context(), pods)
+	if apierrors.IsForbidden(err) && printFailed(cmd, status, id, err.Error()) {
+		return nil
+	}
+	if err != nil || reader.filter.printed > 0 {
 		return err
 	}
-	if reader.filter.printed == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), printable.Escape(noOutput(pods, id, reader.started)))
-		return kit.ErrFindings
+	why := noOutput(pods, id, reader.started)
+	if printFailed(cmd, status, id, why) {
+		return nil
 	}
-	return nil
+	fmt.Fprintln(cmd.ErrOrStderr(), printable.Escape(why))
+	return kit.ErrFindings
+}
+
+// lastRun returns the ID of the run that is printed by default, or "" if there was none. A retry that has just begun has less to say than the
+// run that failed.
+func lastRun(status *runstatus.Status, follow bool) string {
+	run := status.LastRun
+	if run != nil && run.Outcome == "" && run.Reason == gate.ReasonRetry && len(status.History) > 0 && !follow {
+		return status.History[0].ID
+	}
+	return kube.LastRunID(status)
+}
+
+// printFailed prints what the status has of the output of a run that failed, and why not the rest. It reports whether there is something.
+func printFailed(cmd *cobra.Command, status *runstatus.Status, id, why string) bool {
+	run := status.LastRun
+	if run == nil || run.ID != id || run.Failure == nil || run.Failure.Output == "" {
+		return false
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s; the end of the output of the task that failed:\n", printable.Escape(why))
+	fmt.Fprintln(cmd.OutOrStdout(), printable.Lines(run.Failure.Output))
+	return true
 }
 
 // startOf returns when a run started, or nil if status does not show it.

@@ -6,8 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 func TestRunFilter(t *testing.T) {
@@ -41,6 +45,45 @@ func TestRunFilter(t *testing.T) {
 		if out.String() != expected || filter.printed != len(want) {
 			t.Errorf("without the first %d: got %q and %d, want %q", skip, out.String(), filter.printed, expected)
 		}
+	}
+}
+
+func TestRunThatIsPrinted(t *testing.T) {
+	run := func(reason gate.Reason, outcome gate.Outcome) *runstatus.Run {
+		return &runstatus.Run{ID: "two", Reason: reason, Outcome: outcome}
+	}
+	past := []runstatus.RunSummary{{ID: "one"}}
+	for name, test := range map[string]struct {
+		last    *runstatus.Run
+		history []runstatus.RunSummary
+		follow  bool
+		want    string
+	}{
+		"none":                   {nil, nil, false, ""},
+		"it has ended":           {run(gate.ReasonRetry, gate.OutcomeFailed), past, false, "two"},
+		"it runs":                {run(gate.ReasonChanged, ""), past, false, "two"},
+		"a retry runs":           {run(gate.ReasonRetry, ""), past, false, "one"},
+		"a retry that I follow":  {run(gate.ReasonRetry, ""), past, true, "two"},
+		"a retry without a past": {run(gate.ReasonRetry, ""), nil, false, "two"},
+	} {
+		if got := lastRun(&runstatus.Status{LastRun: test.last, History: test.history}, test.follow); got != test.want {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestOutputThatStatusHas(t *testing.T) {
+	failed := &runstatus.Status{LastRun: &runstatus.Run{ID: "two", Failure: &runstatus.Failure{Output: "IDC3012I\nnot found"}}}
+	var out, problems bytes.Buffer
+	command := &cobra.Command{}
+	command.SetOut(&out)
+	command.SetErr(&problems)
+	if printFailed(command, failed, "one", "gone") || printFailed(command, &runstatus.Status{}, "", "gone") || out.Len()+problems.Len() > 0 {
+		t.Errorf("another run: printed %q, %q", out.String(), problems.String())
+	}
+	if !printFailed(command, failed, "two", "the pod is gone") || out.String() != "IDC3012I\nnot found\n" ||
+		problems.String() != "the pod is gone; the end of the output of the task that failed:\n" {
+		t.Errorf("printed %q, %q", out.String(), problems.String())
 	}
 }
 
