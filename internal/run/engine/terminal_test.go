@@ -1,8 +1,15 @@
 package engine
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // What would ask somebody at a terminal fails at once. A playbook that takes a terminal's place, such as a pause with a time, runs.
@@ -32,6 +39,13 @@ func TestPlaybooksHaveNoTerminal(t *testing.T) {
     - {name: ticket, prompt: Change ticket, private: false}
   tasks: [{ansible.builtin.debug: {msg: "{{ ticket }}"}}]
 `, []string{"PlaybookError: playbooks/main.yml, line 5: vars_prompt asks for ticket, and playbooks have no terminal: declare ticket"}, 5},
+		"vars_prompt as a mapping": {`- hosts: all
+  gather_facts: false
+  vars_prompt:
+    name: ticket
+    prompt: Change ticket
+  tasks: [{ansible.builtin.debug: }]
+`, []string{"PlaybookError: playbooks/main.yml, line 4: vars_prompt asks for ticket, and playbooks have no terminal"}, 4},
 		"vars_prompt with a default": {`- hosts: all
   gather_facts: false
   vars_prompt: [{name: ticket, prompt: Change ticket, default: none}]
@@ -88,5 +102,44 @@ func TestPlaybooksHaveNoTerminal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The end of the terminal would have ended it.
+func TestPlaybookEndsWithAnsibleRunner(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere Ansible keeps its terminal")
+	}
+	r := local(t)
+	lock := filepath.Join(r.root, "lock")
+	r.playbook(`- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Wait
+      ansible.builtin.shell: exec 9>` + lock + `; flock 9; echo >&9; exec sleep 120
+`)
+	run := r.start(resource{name: "one", spec: map[string]any{"zosendpoint": "pod"}})
+	file, err := os.OpenFile(lock, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	waitFor(t, "the task starts", func() bool {
+		info, err := file.Stat()
+		return err == nil && info.Size() > 0
+	})
+	if err := run.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = run.cmd.Wait()
+	waitFor(t, "the task ends", func() bool { return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil })
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
 	}
 }

@@ -2,17 +2,21 @@
 
 ansible-runner gives Ansible a pseudoterminal on which nobody answers. Without one, Ansible would go on as if somebody had answered."""
 
+import ctypes
 import fcntl
 import functools
 import inspect
 import os
 import signal
+import sys
 import termios
 
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.plugins.loader import action_loader
 from ansible.plugins.strategy import Debugger
 from ansible.utils.display import Display
+
+_PR_SET_PDEATHSIG = 1  # Of linux/prctl.h: the signal when the parent ends.
 
 _NO_TERMINAL = "and playbooks have no terminal"
 
@@ -56,22 +60,39 @@ class Terminal:
     def _prompt(self, varname):
         """Returns what the first play that asks for a variable has in its file."""
         for play in self._plays:
-            for prompt in (play.get_ds() or {}).get("vars_prompt") or ():
-                if prompt.get("name") == varname:
+            prompts = (play.get_ds() or {}).get("vars_prompt")
+            for prompt in prompts if isinstance(prompts, list) else [prompts]:
+                if isinstance(prompt, dict) and prompt.get("name") == varname:
                     return prompt
         return None
 
 
 def _detach():
     """Lets nothing read from a terminal: neither from standard input nor, as ssh and sudo do, from /dev/tty."""
-    hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # The leader of a session gets it when its terminal goes.
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    # Elsewhere, nothing but the terminal would end this process when ansible-runner is killed.
+    if not sys.platform.startswith("linux"):
+        return
+    parent = os.getppid()
+    if ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP, 0, 0, 0) != 0:
+        return
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # The leader of a session gets it when its terminal goes.
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:
             fcntl.ioctl(terminal, termios.TIOCNOTTY)
     except OSError:
         pass  # There is none.
     finally:
-        signal.signal(signal.SIGHUP, hangup)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+        signal.signal(signal.SIGHUP, _hang_up)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGHUP)
+
+
+def _hang_up(signum, _):
+    """Ends this process and those that it started, as the end of a terminal does."""
+    signal.signal(signum, signal.SIG_DFL)
+    if os.getpgrp() == os.getsid(0):  # Otherwise others started this group.
+        os.killpg(0, signum)
+    os.kill(os.getpid(), signum)
