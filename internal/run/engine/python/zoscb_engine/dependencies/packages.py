@@ -178,7 +178,7 @@ class Packages:
         os.symlink(os.path.relpath(output.strip(), self.settings.home), link)
 
 
-_BROKEN = re.compile(r"connection broken by '.*?((?:\[Errno -?\d+\] )?[^:'\[]+)'\)*'?:")
+_BROKEN = re.compile(r"connection broken by '.{0,500}?((?:\[Errno -?\d+\] )?[^:'\[\n]{1,500})'\)*'?:")
 _REFUSED = re.compile(r"(40[13]) (?:Client )?Error[^\n]*")
 
 

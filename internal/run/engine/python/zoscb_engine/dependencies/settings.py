@@ -60,7 +60,7 @@ class Settings:
                 text = text.replace(secret, "***")
         text = re.sub(r"://[^/@\s'\"]+@", "://***@", text)
         text = re.sub(r"\x1b\[[0-9;]*m", "", text)
-        text = re.sub(r"\S*/ansible-local-[^/\s]+/", "", text)
+        text = re.sub(r"(?<!\S)\S*/ansible-local-[^/\s]+/", "", text)
         return re.sub(r"0x[0-9a-f]{6,}", "0x...", text)
 
 
