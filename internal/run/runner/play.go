@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -110,8 +111,11 @@ func (r *play) problem(command *exec.Cmd, err error) string {
 	if len(r.out.Last) > 0 {
 		message += ": " + strings.Join(r.out.Last, " ")
 	}
-	return printable.Line(message, 1000)
+	return printable.Line(podFolders.ReplaceAllString(message, ""), 1000)
 }
+
+// podFolders are folders of the pod, which say nothing to those who read a message.
+var podFolders = regexp.MustCompile(`/opt/ansible/(?:content/|(?:[^\s/'":,;]+/)*)`)
 
 // stop is why a run was ended.
 type stop struct {

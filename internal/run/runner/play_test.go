@@ -54,6 +54,10 @@ func TestRunsEnd(t *testing.T) {
 			script: `echo "Traceback"; echo "KeyError" >&2; exit 3`, want: gate.OutcomeFailed,
 			says: []string{"the run ended without a report: ansible-runner: exit status 3: Traceback KeyError"},
 		},
+		"without a report, with a path of the pod": {
+			script: `echo "cannot read /opt/ansible/content/playbooks/main.yml"; exit 3`, want: gate.OutcomeFailed,
+			says: []string{"exit status 3: cannot read playbooks/main.yml"},
+		},
 		"killed": {
 			script: `report '{"currentTask": {"name": "Copy"}}'; kill -9 $$`, want: gate.OutcomeFailed,
 			says: []string{"the run ended without a report: ansible-runner: signal: killed"},
