@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import time
 import unittest
 
 from zoscb_engine import cause
@@ -47,6 +48,21 @@ class SentenceTest(unittest.TestCase):
         text = "The module failed to execute correctly, you probably need to set the interpreter.\nSee stdout/stderr for the exact error"
         want = f"The module failed to execute correctly, you probably need to set the interpreter: sh: /nowhere: not found ({PLACE})"
         self.expect(want, {"msg": text, "rc": 127, "module_stderr": "sh: /nowhere: not found"}, "sh: /nowhere: not found", "ansible.builtin.ping")
+
+    def test_hostile_traceback(self):
+        crash = {"msg": "MODULE FAILURE", "rc": 1}
+        want = f"the module failed with return code 1 ({PLACE}, module playbooks/library/crash.py)"
+        for path in ("x_payload.zip/modules/" * 2000, "a_payload.zip/ansible/modules/" + "x" * 9000 + ".py", "a_payload.zip/ansible_collections/modules/\0.py"):
+            for line in (f'File "{path}", line 7', f'File "{path}'):
+                started = time.process_time()
+                self.expect(want, {**crash, "module_stdout": line, "exception": "\n".join([line] * 5)})
+                self.assertLess(time.process_time() - started, 1)
+
+    def test_time_of_long_messages(self):
+        for part in (" ", "\n", "a. ", ". b", "The error appears to be in '", "See stdout", ". See ", "/opt/ansible/", "Shared connection to  closed."):
+            started = time.process_time()
+            cause.sentence({"msg": part * 20000, "rc": 1}, "x", part * 1000, PLACE)
+            self.assertLess(time.process_time() - started, 1, part)
 
     def test_module_that_crashes_with_2_19(self):
         for result, output, want in (

@@ -35,6 +35,14 @@ class FailedTaskTest(unittest.TestCase):
         failure = failures.failed_task({"res": {"failed": True, "msg": text, "rc": 8, "stdout": text}}, None, Redaction())
         self.assertNotIn("sss", failure["message"] + failure["output"])
 
+    def test_secrets_in_messages_that_are_no_texts(self):
+        secret = "PASSWORD=" + "s" * 5000
+        for value in (["x", secret], {"a": secret}, {"password": "sss"}, "x\npassword: sss"):
+            self.assertNotIn("sss", failures.failed_task({"res": {"failed": True, "msg": value}}, None, Redaction())["message"])
+
+    def test_place_after_a_word_that_has_a_value(self):
+        self.expect({"msg": "INVALID PASSWORD"}, "INVALID PASSWORD")
+
     def test_message_that_is_not_a_text(self):
         self.expect({"msg": ["a", {"b": "c"}]}, "a; {'b': 'c'}")
         self.expect({"msg": {"b": "c"}}, '{"b": "c"}')
@@ -64,4 +72,20 @@ class UnreachableTest(unittest.TestCase):
         ):
             for prefix in ("", "Task failed: "):
                 result = {"unreachable": True, "msg": prefix + "Failed to connect to the host via ssh: " + text}
-                self.assertEqual(f"EndpointUnreachable: host h: {want}", failures.unreachable_message("h", None, result))
+                self.assertEqual(f"EndpointUnreachable: host h: {want}", failures.unreachable_message("h", None, result, Redaction()))
+
+    def test_secrets(self):
+        for text in ("Failed to connect to the host via ssh: proxy: password=hunter2", "cannot create: password: hunter2"):
+            self.assertNotIn("hunter2", failures.unreachable_message("h", None, {"msg": text}, Redaction()))
+
+
+class PlaybookErrorTest(unittest.TestCase):
+    def expect(self, message, output):
+        self.assertEqual("PlaybookError: " + message, failures.playbook_error(output, Redaction())["message"])
+
+    def test_secrets(self):
+        self.expect("bad value password: ***", "ERROR! bad value\npassword: hunter2\n")
+
+    def test_place_that_cannot_be_a_path(self):
+        for character in "\0\ud800":
+            self.expect("/x/vars.yml, line 3: bad value", f"ERROR! bad value\n\nThe error appears to be in '/x/{character}vars.yml': line 3, column 4")

@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 from zoscb_engine import observation
+from zoscb_engine.endpoints import Endpoints
 
 
 class DamagedFileTest(unittest.TestCase):
@@ -29,3 +30,14 @@ class DamagedFileTest(unittest.TestCase):
 
     def test_the_file_is_bounded(self):
         self.assertEqual({}, self.read(b'{"connectionMessage": "' + b"x" * (64 << 10) + b'"}'))
+
+
+class ConnectionTest(unittest.TestCase):
+    def test_message_without_secrets(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "sys1_vars.yaml"), "w", encoding="utf-8") as file:
+                file.write("ansible_password: 12345678\n")
+            task = observation.Task("uuid", "raw", "Check", "sys1")
+            result = {"msg": "Failed to connect to the host via ssh: proxy refuses 12345678"}
+            observation.Observation(Endpoints(folder).get("sys1"), None, folder).unreachable(task, result)
+            self.assertEqual("EndpointUnreachable: endpoint sys1: proxy refuses ***", observation.read(folder)["connectionMessage"])

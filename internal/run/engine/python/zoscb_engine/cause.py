@@ -13,6 +13,8 @@ MESSAGE_LIMIT = 1 << 10
 _TEXT_LIMIT = 600
 _END_LIMIT = 300
 _END_LINES = 3
+_REPEATED_SENTENCES = 8
+_PATH_LIMIT = 256
 
 _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*|Connection closed by UNKNOWN port \d+)?\s*$")
 
@@ -20,7 +22,7 @@ _NOISE = re.compile(r"^(Shared connection to .* closed\.|debug\d: .*|OpenSSH_.*|
 _PREFIX = re.compile(r"^(?:Unexpected Ansible\w+ error: )?(?:Task failed: )?(?:Finalization of task args for '[^']*' failed: )?")
 # What Ansible adds to messages: the place, an excerpt, advice, and where the cause would be.
 _ADDED = re.compile(
-    r"\s*The error appears to be in '.*|\s*We could be wrong, but .*|[.:;,]?\s*\b[Ss]ee (?:the )?std(?:out|err)/std(?:out|err)(?: for the exact error)?\.?| on the Ansible Controller\.", re.S
+    r"The error appears to be in '.*|We could be wrong, but .*|[.:;,]?\s{0,2}\b[Ss]ee (?:the )?std(?:out|err)/std(?:out|err)(?: for the exact error)?\.?| on the Ansible Controller\.", re.S
 )
 _UNDEFINED = re.compile(r"^The task includes an option with an undefined variable\. The error was: ")
 
@@ -30,27 +32,31 @@ _CRASH = re.compile(
     r"|The module failed to execute correctly|The module interpreter )"
 )
 _TRACEBACK = "Traceback (most recent call last):"
-_FRAME = re.compile(r'File "[^"\n]*_payload[^"\n/]*\.zip/([^"\n]*/modules/[^"\n]+)", line (\d+)')
+_FRAME = re.compile(r'\s*File "[^"\n]{0,200}\.zip/([\w./-]{1,256})", line (\d{1,7})', re.A)
+_FRAMES_LIMIT, _FRAME_LIMIT = 8 << 10, 512
 # What names no cause at all.
 _FAILED, _FAILED_MODULE = "the task failed", "the module failed"
 _EMPTY = re.compile(r"^(MODULE FAILURE|Module result deserialization failed.*|Unknown error\.?|Module failed: Unknown error\.?)?$")
 
 
+def as_text(value):
+    """Returns what a module has returned as its message."""
+    if isinstance(value, list):
+        return "; ".join(str(item) for item in value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
 def text_of(result):
     """Returns a result's own message without what Ansible adds, or ""."""
-    value = result.get("msg") or result.get("reason") or result.get("message") or ""
-    if isinstance(value, list):
-        value = "; ".join(str(item) for item in value)
-    elif not isinstance(value, str):
-        value = json.dumps(value, default=str)
+    value = as_text(result.get("msg") or result.get("reason") or result.get("message") or "")
     value = _UNDEFINED.sub("", _ADDED.sub("", _PREFIX.sub("", value[: 4 * MESSAGE_LIMIT])))
     return one_line(relative(_once(value)), MESSAGE_LIMIT)
 
 
 def _once(text):
     """Returns a text without lines that it repeats, and without an end that it has before."""
-    text = "\n".join(dict.fromkeys(line.strip() for line in text.splitlines()))
-    for at in re.finditer(r"\. ", text):
+    text = "\n".join(dict.fromkeys(line.strip() for line in text.splitlines())).strip()
+    for at in list(re.finditer(r"\. ", text))[-_REPEATED_SENTENCES:]:
         if text[at.end() :].strip() and text[at.end() :] in text[: at.start()]:
             return text[: at.start()]
     return text
@@ -113,14 +119,24 @@ def _with_code(text, code):
 
 def _module(result, action):
     """Returns the file of a module that crashed, with the line if that is known, or ""."""
-    frames = _FRAME.findall("\n".join(str(result.get(key) or "") for key in ("exception", "module_stderr", "module_stdout")))
-    path, line = frames[-1] if frames else (short(str(action or "")) + ".py", "")
+    frame = _last_frame(result)
+    path, line = frame or (short(str(action or "")) + ".py", "")
     if path.startswith("ansible_collections/"):
         own = os.path.join(os.environ.get("ZOSCB_COLLECTIONS_DIR") or "/opt/ansible/collections", path)
         file = os.path.relpath(os.path.realpath(own), content_dir()) if os.path.realpath(own).startswith(content_dir() + os.sep) else path
     else:
-        file = _find(os.path.basename(path)) or (os.path.basename(path) if frames else "")
-    return f"module {file}" + (f":{line}" if line else "") if file else ""
+        file = _find(os.path.basename(path)) or (os.path.basename(path) if frame else "")
+    return f"module {one_line(file, _PATH_LIMIT)}" + (f":{line}" if line else "") if file else ""
+
+
+def _last_frame(result):
+    """Returns path and line of the last frame of a traceback that is in a module, or None."""
+    for key in ("module_stdout", "module_stderr", "exception"):
+        for line in reversed(str(result.get(key) or "")[-_FRAMES_LIMIT:].splitlines()):
+            frame = _FRAME.match(line[:_FRAME_LIMIT])
+            if frame and "/modules/" in frame[1]:
+                return frame.groups()
+    return None
 
 
 def _find(name):

@@ -136,7 +136,7 @@ class Recorder:
         for host in sorted(set(stats.get("dark") or {}) - {task.host for task in causes}):
             found.append(failures.message(f"EndpointUnreachable: host {host}"))
         if not found and status != "successful":
-            found.append(failures.playbook_error(self._output))
+            found.append(failures.playbook_error(self._output, self._redaction))
         elif not found and self._plays - ENTRY_PLAYS <= self._unmatched:
             found.append(failures.message("NoHostsMatched: no play of the playbook matched a host; it must say `hosts: all`"))
         if self._hidden_request:
@@ -193,7 +193,7 @@ class Recorder:
 
     def _unreachable(self, details):
         host = details.get("host")
-        failure = failures.unreachable(host, Endpoints().get(host), details, self._started_name(details))
+        failure = failures.unreachable(host, Endpoints().get(host), details, self._started_name(details), self._redaction)
         self._failed.add(FailedTask(host, "dark", failure, details.get("task_uuid")))
 
     def _started_name(self, details):

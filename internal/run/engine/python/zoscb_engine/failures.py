@@ -25,6 +25,7 @@ _NAME_LIMIT = 256
 
 # What a result says. Secrets are replaced before texts are cut: a part of one would not be found.
 _SAID = ("msg", "reason", "message", "assertion")
+_SAID_LIMIT = 32 << 10
 
 _HIDDEN = "the task failed; its output is hidden by no_log"
 
@@ -48,10 +49,9 @@ def failed_task(details, name, redaction):
         return {"message": _HIDDEN + (f" ({place})" if place else ""), **where}
     program = _program(result)
     output = relative(_output(program, redaction))
-    said = {key: redaction.apply(result[key]) for key in _SAID if isinstance(result.get(key), str)}
+    said = {key: redaction.apply(cause.as_text(result[key])[:_SAID_LIMIT]) for key in _SAID if result.get(key)}
     program_said = {key: program[key] for key in ("rc", "stderr") if key in program}
-    text = cause.sentence({**result, **said, **program_said}, details.get("task_action"), output, place)
-    failure = {"message": redaction.apply(text), **where}
+    failure = {"message": cause.sentence({**result, **said, **program_said}, details.get("task_action"), output, place), **where}
     code = program.get("rc")
     if isinstance(code, int) and abs(code) < 1 << 31:
         failure["returnCode"] = int(code)
@@ -65,15 +65,15 @@ def hidden_request(details, name):
     return {**message("requeue_after must not have no_log, which hides its time"), **_where(details, name)}
 
 
-def unreachable(host, endpoint, details, name):
+def unreachable(host, endpoint, details, name, redaction):
     """Returns the failure for a host that Ansible could not reach. endpoint is None if the host is not an
     endpoint of the installation."""
-    return {**message(unreachable_message(host, endpoint, details.get("res"))), **_where(details, name)}
+    return {**message(unreachable_message(host, endpoint, details.get("res"), redaction)), **_where(details, name)}
 
 
-def unreachable_message(host, endpoint, result):
-    """Returns the text of such a failure. It begins with its reason."""
-    text = _connection_message(result)
+def unreachable_message(host, endpoint, result, redaction):
+    """Returns the text of such a failure, without secrets. It begins with its reason."""
+    text = redaction.apply(_connection_message(result))
     reason = unreachable_reason(result)
     address = endpoint.address() if endpoint else ""
     who = f"endpoint {host}" + (f" ({address})" if address else "") if endpoint else f"host {host}"
@@ -103,9 +103,9 @@ def message(text):
     return {"message": one_line(text, cause.MESSAGE_LIMIT)}
 
 
-def playbook_error(output):
-    """Returns the failure of a playbook that failed without a failed task, such as one that cannot be parsed."""
-    text = _COLOR.sub("", output).replace("\r", "")
+def playbook_error(output, redaction):
+    """Returns the failure of a playbook that failed without a failed task, such as one that cannot be parsed, without secrets."""
+    text = redaction.apply(_COLOR.sub("", output).replace("\r", ""))
     *others, text = _ERROR.split(text)
     place = _PLACE.search(text)
     lines = [line.strip() for line in text[: place.start() if place else None].splitlines() if line.strip()]
@@ -118,7 +118,7 @@ def playbook_error(output):
 
 
 def _connection_message(result):
-    text = str(_failed_part(result).get("msg", ""))
+    text = str(_failed_part(result).get("msg", ""))[-_SAID_LIMIT:]
     return text.replace("\r", "").removeprefix("Task failed: ").replace("Failed to connect to the host via ssh:", "").strip()
 
 

@@ -11,6 +11,7 @@ from . import failures
 from .actions import is_command, is_local
 from .changes import KEPT_FROM_RUNNING
 from .files import write
+from .redaction import Redaction
 from .run import ENTRY_PLAYS
 from .texts import one_line
 
@@ -86,7 +87,7 @@ class Observation:
     def unreachable(self, task, result):
         reason = failures.unreachable_reason(result)
         if task.target == self._name and reason in _CONNECTIONS:
-            text = failures.unreachable_message(self._name, self._endpoint, result)
+            text = failures.unreachable_message(self._name, self._endpoint, result, Redaction(self._endpoint))
             self._connected(_CONNECTIONS[reason], one_line(text, _MESSAGE_LIMIT))
 
     def end(self):

@@ -16,14 +16,21 @@ def content_dir():
 
 def relative_file(file):
     """Returns a file's path relative to the collection's content, or the name of a file of the engine."""
-    real = os.path.realpath(file)
+    real = _real(file)
     if real.startswith(content_dir() + os.sep):
         return os.path.relpath(real, content_dir())
     return os.path.basename(real) if is_engine_file(file) else file
 
 
 def is_engine_file(file):
-    return os.path.realpath(file).startswith(_ENGINE + os.sep)
+    return _real(file).startswith(_ENGINE + os.sep)
+
+
+def _real(file):
+    try:
+        return os.path.realpath(file)
+    except ValueError:  # What was printed may have characters that paths cannot have.
+        return file
 
 
 def relative(text):
