@@ -157,10 +157,10 @@ func TestReportNamesTheCause(t *testing.T) {
 		"rescue_repeats_the_cause": {`
 - block:
     - name: It fails
-      ansible.builtin.shell: echo IEC031I >&2; exit 8
+      ansible.builtin.shell: echo IEC031I D37-04 >&2; exit 8
   rescue:
     - ansible.builtin.include_tasks: "{{ playbook_dir }}/give_up.yml"
-`, []runstatus.Failure{with(at(3, "gave up: IEC031I (playbooks/give_up.yml:1)"), 8, "IEC031I")}},
+`, []runstatus.Failure{with(at(3, "gave up: IEC031I D37-04 (playbooks/give_up.yml:1)"), 8, "IEC031I D37-04")}},
 		"rescued_long_before": {`
 - block:
     - ansible.builtin.fail: {msg: handled}

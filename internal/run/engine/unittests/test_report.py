@@ -121,7 +121,7 @@ class FailuresTest(ReportTest):
         text = '"' * 10000
         hosts = [f"h{n}" for n in range(12)]
         stats = event("playbook_on_stats", failures={host: 1 for host in hosts})
-        report = self.report([play("a"), *(self.failed(host, text) for host in hosts), stats], "failed")
+        report = self.report([play("a"), *(self.failed(host, host + text) for host in hosts), stats], "failed")
         self.assertEqual(("failed", 9), (report["ended"], len(report["failures"])))
 
     def test_at_most_ten_failures(self):

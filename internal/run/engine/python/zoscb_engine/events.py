@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from . import failures, observation
 from .endpoints import Endpoints
-from .failedtasks import FailedTask, FailedTasks, by_host
+from .failedtasks import FailedTask, FailedTasks, by_host, names_of
 from .jobs import Jobs
 from .redaction import Redaction
 from .report import ReportFile
@@ -133,8 +133,9 @@ class Recorder:
         if status == "successful":
             causes, rescued = [task for task in causes if task.statistic == "dark"], []
         found = by_host(causes, self._host, stats)
-        for host in sorted(set(stats.get("dark") or {}) - {task.host for task in causes}):
-            found.append(failures.message(f"EndpointUnreachable: host {host}"))
+        others = sorted(set(stats.get("dark") or {}) - {task.host for task in causes})
+        if others:
+            found.append(failures.message(f"EndpointUnreachable: {names_of(others)}"))
         if not found and status != "successful":
             found.append(failures.playbook_error(self._output, self._redaction))
         elif not found and self._plays - ENTRY_PLAYS <= self._unmatched:

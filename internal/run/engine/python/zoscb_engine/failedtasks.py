@@ -7,6 +7,10 @@ from .texts import one_line
 
 _LIMIT = 10
 _NAMED_HOSTS = 3
+_NAME_LIMIT = 253
+
+# Shorter texts, such as numbers, are also in messages that do not repeat them.
+_SHORTEST_REPEATED = 13
 
 
 class FailedTask(NamedTuple):
@@ -56,30 +60,54 @@ class FailedTasks:
 def _joined(first, last):
     """Returns the failure of a task with the message of the one that could not rescue it, which may repeat what it was."""
     repeats = last_lines(first.get("output", "")) or first["message"].rpartition(" (")[0]
-    message = last["message"] if repeats in last["message"] else f"{first['message']}; then {last['message']}"
+    repeated = len(repeats) >= _SHORTEST_REPEATED and repeats in last["message"]
+    message = last["message"] if repeated else f"{first['message']}; then {last['message']}"
     return {**first, "message": one_line(message, MESSAGE_LIMIT)}
 
 
 def by_host(tasks, endpoint, stats):
-    """Returns the failures of tasks. The same task that failed on several hosts is one failure, with the names of the first ones.
-    Other hosts than the endpoint are named if they are not the only one."""
+    """Returns the failures of tasks. A task that failed on several hosts with the same message is one failure, and so is one that could not
+    use several hosts for the same reason. Of those of one task, that of the resource's endpoint comes first, then others by the name of
+    the host: the order of events depends on chance. Other hosts than the endpoint are named if they are not the only one."""
     failed = {**(stats.get("failures") or {}), **(stats.get("dark") or {})}
+
+    def order(host):
+        return host != endpoint, host
+
+    places = list(dict.fromkeys(_place(task) for task in tasks))
     groups = {}
-    for task in tasks:
-        key = tuple(task.failure.get(key) for key in ("file", "line", "task")) if "file" in task.failure else id(task)
-        groups.setdefault((task.statistic, key), []).append(task)
+    for task in sorted(tasks, key=lambda task: (places.index(_place(task)), order(task.host))):
+        message = task.failure["message"]
+        cause = message.partition(":")[0] if task.statistic == "dark" else message
+        groups.setdefault((_place(task), task.statistic, cause), []).append(task)
     found = []
-    for (statistic, _), group in groups.items():
-        failure, hosts = group[0].failure, list(dict.fromkeys(task.host for task in group))
-        if len(groups) == 1 and len(failed) > len(hosts):
-            hosts += sorted(set(failed) - set(hosts))
-        if len(hosts) > 1 or statistic == "failures" and len(failed) > 1:
-            failure = {**failure, "message": one_line(f"{_names(hosts)}: {failure['message']}", MESSAGE_LIMIT)}
+    for (_, statistic, _), group in groups.items():
+        failure, hosts = group[0].failure, {task.host for task in group}
+        if len(groups) == 1 and statistic == "failures":
+            hosts |= set(stats.get("failures") or {})
+        hosts = sorted(hosts, key=order)
+        if statistic == "dark":
+            failure = _with_others(failure, hosts[1:])
+        elif len(failed) > 1:
+            failure = {**failure, "message": one_line(f"{names_of(hosts)}: {failure['message']}", MESSAGE_LIMIT)}
         found.append(failure)
     return found
 
 
-def _names(hosts):
+def _place(task):
+    return tuple(task.failure.get(key) for key in ("file", "line", "task"))
+
+
+def _with_others(failure, hosts):
+    """Returns the failure of the first host that could not be used, which begins with its reason, with the names of others."""
+    if not hosts:
+        return failure
+    others = f"; also {names_of(hosts)}"
+    return {**failure, "message": one_line(failure["message"], MESSAGE_LIMIT - len(others.encode())) + others}
+
+
+def names_of(hosts):
+    """Returns the names of the first hosts, and how many more there are."""
     more = len(hosts) - _NAMED_HOSTS
-    names = ", ".join(hosts[:_NAMED_HOSTS]) + (f" and {more} more" if more > 0 else "")
+    names = ", ".join(one_line(host, _NAME_LIMIT) for host in hosts[:_NAMED_HOSTS]) + (f" and {more} more" if more > 0 else "")
     return f"hosts {names}" if len(hosts) > 1 else f"host {names}"
