@@ -82,7 +82,7 @@ var reasons = map[string]string{
 	"../internal/run/runner/waiting.go":       `(?m)^\treason\w+ endpoint\.Reason = "(\w+)"$`,
 	"../internal/run/runstatus/conditions.go": `(?m)^\treason\w+ += "(\w+)"$`,
 	"../internal/run/runstatus/drift.go":      `(?m)^\tReason\w+ = "(\w+)"$`,
-	"../internal/run/runstatus/types.go":      `(?m)^\tPhase\w+ +Phase = "(\w+)"$`,
+	"../internal/run/runstatus/types.go":      `(?m)^(?:\tPhase\w+ +Phase|const Reason\w+) = "(\w+)"$`,
 }
 
 func TestOperationsHaveEveryReason(t *testing.T) {

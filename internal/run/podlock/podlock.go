@@ -44,14 +44,20 @@ type Lock struct {
 
 // FromEnvironment returns the lock of an operator in WATCH_NAMESPACE for the pod of POD_NAME and POD_UID.
 func FromEnvironment(client dynamic.Interface, operator string) (Lock, error) {
-	l := Lock{
-		Client: client, Name: operator, Poll: pollInterval,
-		Namespace: os.Getenv("WATCH_NAMESPACE"), PodName: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"),
-	}
+	l := OfPod(client)
+	l.Name = operator
 	if l.Name == "" || l.Namespace == "" || l.PodName == "" || l.PodUID == "" {
 		return Lock{}, errors.New("the name of the operator, WATCH_NAMESPACE, POD_NAME and POD_UID must be set")
 	}
 	return l, nil
+}
+
+// OfPod returns a lock that knows its pod, and no Lease.
+func OfPod(client dynamic.Interface) Lock {
+	return Lock{
+		Client: client, Poll: pollInterval,
+		Namespace: os.Getenv("WATCH_NAMESPACE"), PodName: os.Getenv("POD_NAME"), PodUID: os.Getenv("POD_UID"),
+	}
 }
 
 // ErrDeleted means that this pod was deleted: it must end, and not take the lock.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
-	"regexp"
+	"path/filepath"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,12 +15,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/run/podclient"
+	"github.com/collection-operator/collection-operator/internal/run/podlock"
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 )
 
 // errTerminating means that this pod starts no run any more.
 var errTerminating = errors.New("is terminating: the next pod starts it")
+
+// refuseIfTerminating returns an error if this pod is to end. ansible-operator goes on with the resources in its queue after SIGTERM.
+func (r *scope) refuseIfTerminating(ctx context.Context) error {
+	termination, err := r.podLock.Termination(ctx)
+	if err != nil {
+		return err
+	}
+	if termination.Deleted {
+		return fmt.Errorf("pod %s %w", r.podLock.PodName, errTerminating)
+	}
+	return nil
+}
 
 // passes reports whether an error ends without anybody doing something: it is only logged.
 func passes(err error) bool {
@@ -27,65 +42,70 @@ func passes(err error) bool {
 		apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsConflict(err)
 }
 
-// showUnusable lets status say why the gate cannot be used. That this pod is the one of the operator was known when it started.
-func showUnusable(ctx context.Context, call podfiles.Call, problem error) error {
+// showUnusable lets status say why the gate cannot be used. That this pod has the operator's lock was known when it started.
+func showUnusable(ctx context.Context, intervals Intervals, call podfiles.Call, problem error) error {
 	client, err := podclient.New()
 	if err != nil {
 		return err
 	}
 	kind, namespace, name := call.Resource()
-	resource := resource{client: client.Resource(kind.Resource).Namespace(namespace), name: name}
-	return showProblem(ctx, call, resource, problem, func(live *unstructured.Unstructured) runstatus.Resource {
-		return runstatus.Resource{
-			Kind: kind.Kind, Name: name, Generation: live.GetGeneration(), Deleting: deleting(live),
-			Authors: runstatus.AuthorsOf(live.GetManagedFields()), Now: time.Now(),
-		}
-	})
+	state := podfiles.StateDir()
+	r := &scope{
+		call: call, podLock: podlock.OfPod(client), resource: resource{client: client.Resource(kind.Resource).Namespace(namespace), name: name},
+		journal: podfiles.Journal{Dir: state}, tickets: podfiles.NewTickets(state, intervals.TicketGrace, intervals.TicketLifetime), intervals: intervals,
+	}
+	if err := r.refuseIfTerminating(ctx); err != nil {
+		return err
+	}
+	return r.show(ctx, problem)
 }
 
-// show lets status say why no run of the resource can start, unless that passes, or another pod is the one of the operator.
+// show lets status say why no run can start, once that has lasted, unless a run is in progress, or its outcome is not written yet.
 func (r *scope) show(ctx context.Context, problem error) error {
-	if r.installation == "" || passes(problem) {
+	if passes(problem) {
 		return nil
 	}
-	return showProblem(ctx, r.call, r.resource, problem, r.statusResource)
-}
-
-// showProblem lets status say why no run can start, unless a run is in progress, or its outcome is not written yet.
-func showProblem(
-	ctx context.Context, call podfiles.Call, resource resource, problem error, about func(*unstructured.Unstructured) runstatus.Resource,
-) error {
-	lock, err := podfiles.LockFolder(call.Dir)
+	lock, err := podfiles.LockFolder(r.call.Dir)
 	if lock == nil {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	live, err := resource.get(ctx)
+	live, err := r.resource.get(ctx)
 	if err != nil {
 		return err
 	}
-	status := statusOf(live)
+	now, status := time.Now(), statusOf(live)
 	if run, _, _ := unstructured.NestedMap(status, "lastRun"); run != nil && run["outcome"] == nil {
+		if entry, err := r.journal.Read(live.GetUID()); entry != nil || err != nil { // Otherwise its pod has ended.
+			return err
+		}
+	}
+	since := r.waitingSince(live, withoutAddress, now)
+	err = r.tickets.Write(withoutAddress, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(r.intervals.Retry)})
+	if err == nil && now.Sub(since) < r.intervals.Visible { // Without a ticket, nobody will know since when.
 		return nil
 	}
-	since := waitingSince(time.Now(), runstatus.WaitingSince(status))
-	wanted := runstatus.Wait(status, about(live), runstatus.Waiting{
-		Reason: string(reasonCannotStart), Message: problemMessage(problem), Since: metav1.NewTime(since),
-	})
+	about := runstatus.Resource{
+		Kind: live.GetKind(), Name: live.GetName(), Generation: live.GetGeneration(), Deleting: deleting(live),
+		Authors: runstatus.AuthorsOf(live.GetManagedFields()), Now: now,
+	}
+	message := fmt.Sprintf("no run can start: %s: if it stays so, see the log of the operator's pod", errorText(problem))
+	wanted := runstatus.CannotStart(status, about, message, metav1.NewTime(since))
 	if runstatus.Equal(status, wanted) {
 		return nil
 	}
-	_, err = resource.setStatus(ctx, live, wanted)
+	_, err = r.resource.setStatus(ctx, live, wanted)
 	return err
 }
 
-var (
-	folders        = regexp.MustCompile(`/[^\s:"]*/`)
-	temporaryFiles = regexp.MustCompile(`\.new-[0-9]+`)
-)
-
-// problemMessage is the same for each attempt, and names no folder of the pod.
-func problemMessage(problem error) string {
-	text := temporaryFiles.ReplaceAllString(folders.ReplaceAllString(problem.Error(), ""), "a file")
-	return fmt.Sprintf("no run can start: %s: if it stays so, see the log of the operator's pod", text)
+// errorText is the same for each attempt, and names neither a folder of the pod nor an address of the API server.
+func errorText(err error) string {
+	text := err.Error()
+	if network := new(url.Error); errors.As(err, &network) {
+		text = strings.ReplaceAll(text, network.Error(), "the API server cannot be reached")
+	}
+	if file := new(fs.PathError); errors.As(err, &file) {
+		text = strings.ReplaceAll(text, file.Path, filepath.Base(file.Path))
+	}
+	return text
 }

@@ -81,7 +81,7 @@ func (r recorder) writeStart(ctx context.Context, live *unstructured.Unstructure
 
 // dropStart lets the next call write why a run has not started. It returns the error with which this call ends.
 func (r recorder) dropStart(entry *podfiles.Entry, err error) error {
-	report := runstatus.Report{Failures: []runstatus.Failure{{Message: fmt.Sprintf("the run did not start: %v", err)}}}
+	report := runstatus.Report{Failures: []runstatus.Failure{{Message: "the run did not start: " + errorText(err)}}}
 	complete(entry, report, gate.OutcomeInterrupted, time.Now())
 	entry.Slot = nil // The caller gives it back.
 	return errors.Join(err, r.journal.Write(*entry))

@@ -60,7 +60,7 @@ func handle(ctx context.Context, intervals Intervals, call podfiles.Call, out *p
 	r, err := open(intervals, call, out)
 	if err != nil {
 		out.Note("the gate cannot be used: %v", err)
-		if err := showUnusable(ctx, call, err); err != nil {
+		if err := showUnusable(ctx, intervals, call, err); err != nil {
 			out.Note("status is not written: %v", err)
 		}
 		return answer.Again(intervals.Retry)
@@ -71,6 +71,9 @@ func handle(ctx context.Context, intervals Intervals, call podfiles.Call, out *p
 	}
 	if err != nil {
 		r.out.Note("no run is started: %v", err)
+		if r.installation == "" { // Another pod may have the lock.
+			return answer.Again(intervals.Retry)
+		}
 		if err := r.show(ctx, err); err != nil {
 			r.out.Note("status is not written: %v", err)
 		}
@@ -268,18 +271,6 @@ func after(s situation, record gate.Record) answer.Answer {
 	default:
 		return answer.Again(next.After)
 	}
-}
-
-// refuseIfTerminating returns an error if this pod is to end. ansible-operator goes on with the resources in its queue after SIGTERM.
-func (r *runner) refuseIfTerminating(ctx context.Context) error {
-	termination, err := r.podLock.Termination(ctx)
-	if err != nil {
-		return err
-	}
-	if termination.Deleted {
-		return fmt.Errorf("pod %s %w", r.podLock.PodName, errTerminating)
-	}
-	return nil
 }
 
 func execReal(args []string) error {

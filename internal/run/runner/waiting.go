@@ -37,8 +37,6 @@ const (
 	reasonPersonalUnprotected endpoint.Reason = "PersonalCredentialUnprotected"
 	// reasonMigrationStopped means that the migration of another resource has failed.
 	reasonMigrationStopped endpoint.Reason = "MigrationStopped"
-	// reasonCannotStart means that an error keeps runs from starting.
-	reasonCannotStart endpoint.Reason = "CannotStart"
 	// reasonRunsAlone means that the last runs of the resource, and those of another one whose run is in progress, ended for an unknown reason.
 	reasonRunsAlone endpoint.Reason = "RunsAlone"
 	// reasonSecretNotAllowed means that playbooks may not read a Secret that the resource names, or that does not exist.

@@ -82,6 +82,12 @@ func Wait(status map[string]any, r Resource, w Waiting) map[string]any {
 	hideDiff(status, r)
 	conditions := conditionsOf(status, r.Now)
 	dropProof(status, conditions)
+	setSummary(status, r, conditions, setWaiting(status, r, conditions, w))
+	return status
+}
+
+// setWaiting sets why a run waits, and ends one that has not ended according to status.
+func setWaiting(status map[string]any, r Resource, conditions *conditionList, w Waiting) summary {
 	if last := runOf(status); last != nil && last.Outcome == "" {
 		cut := cutShort(*last)
 		setEnded(status, cut)
@@ -93,7 +99,22 @@ func Wait(status map[string]any, r Resource, w Waiting) map[string]any {
 	if r.Deleting {
 		s.phase = PhaseDeleting
 	}
-	setSummary(status, r, conditions, s)
+	return s
+}
+
+// CannotStart returns the status of a resource while an error keeps runs from starting, as Wait does. Nobody knows whether a run is due:
+// observedGeneration still says which generation was successful (see IsBaseline), or is 0 if a run waited. What depends on the gate's
+// files stays as it is.
+func CannotStart(status map[string]any, r Resource, message string, since metav1.Time) map[string]any {
+	status = copyOf(status)
+	if waits(status) {
+		status["observedGeneration"] = int64(0)
+	}
+	conditions := conditionsOf(status, r.Now)
+	s := setWaiting(status, r, conditions, Waiting{Reason: ReasonCannotStart, Message: message, Since: since})
+	setPhase(status, r, s)
+	conditions.setReady(s, r)
+	status["conditions"] = conditions.items
 	return status
 }
 
@@ -139,28 +160,17 @@ func Skip(status map[string]any, r Resource, record gate.Record, d gate.Decision
 // present generation had a run, unless its run waits: then it is 0, as no generation is.
 func NoOperator(status map[string]any, r Resource) map[string]any {
 	status = copyOf(status)
-	message := NoOperatorMessage(r.Kind, r.Name)
-	if !r.Authors.Phase {
-		status["phase"] = string(PhaseNoOperator)
-	}
-	if !r.Authors.Message {
-		status["message"] = message
-	}
+	s := summary{phase: PhaseNoOperator, message: NoOperatorMessage(r.Kind, r.Name), stalled: true}
+	setPhase(status, r, s)
 	if status["observedGeneration"] == int64(unobserved) {
 		delete(status, "observedGeneration") // No operator will write it: clients are to read the conditions.
 	}
-	if status[fieldWaiting] != nil {
+	if waits(status) {
 		status["observedGeneration"] = int64(0) // Without it, conditions alone could be those of a baseline.
-		delete(status, fieldWaiting)
 	}
+	delete(status, fieldWaiting)
 	conditions := conditionsOf(status, r.Now)
-	fields := func(status metav1.ConditionStatus) map[string]any {
-		fields := form(status, string(PhaseNoOperator), message)
-		fields["observedGeneration"] = r.Generation
-		return fields
-	}
-	conditions.set(ConditionReady, fields(metav1.ConditionFalse))
-	conditions.set(ConditionStalled, fields(metav1.ConditionTrue))
+	conditions.setReady(s, r)
 	status["conditions"] = conditions.items
 	return status
 }

@@ -151,9 +151,7 @@ func setDrifted(status map[string]any, r Resource, result DriftResult) {
 }
 
 func (l *conditionList) setDrifted(r Resource, result DriftResult) {
-	fields := form(result.Status, result.Reason, result.Message)
-	fields["observedGeneration"] = r.Generation
-	l.set(ConditionDrifted, fields)
+	l.setOwn(r, ConditionDrifted, result.Status, result.Reason, result.Message)
 }
 
 // corrects reports whether a run has made the endpoint as the resource describes it. A migration need not do so.

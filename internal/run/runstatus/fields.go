@@ -141,7 +141,7 @@ func summarize(run Run) RunSummary {
 func IsBaseline(status map[string]any, generation int64) bool {
 	observed, isObserved := status["observedGeneration"].(int64)
 	isObserved = isObserved && observed != unobserved
-	if isObserved && observed != generation || status[fieldWaiting] != nil {
+	if isObserved && observed != generation || waits(status) {
 		return false
 	}
 	conditions := conditionsOf(status, time.Time{})
@@ -151,6 +151,12 @@ func IsBaseline(status map[string]any, generation int64) bool {
 		return isObserved && isMigrated && run.Outcome == gate.OutcomeSucceeded && run.Event == gate.EventCreate
 	}
 	return conditions.get(ConditionSuccessful)["status"] == "True" && conditions.get(ConditionFailure)["status"] != "True"
+}
+
+// waits reports whether a run waits, so that one is due. That one cannot start does not say so.
+func waits(status map[string]any) bool {
+	fields, _ := status[fieldWaiting].(map[string]any)
+	return status[fieldWaiting] != nil && fields["reason"] != ReasonCannotStart
 }
 
 // Regressed reports whether a resource fails since it runs with a version: its last run failed, no run with that version was

@@ -148,40 +148,50 @@ func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // setSummary sets the phase and the message unless they are the author's, and the conditions.
 func setSummary(status map[string]any, r Resource, conditions *conditionList, s summary) {
+	setPhase(status, r, s)
+	status["observedGeneration"] = r.Generation
+	conditions.setReady(s, r)
+	conditions.setFields(r)
+	status["conditions"] = conditions.items
+}
+
+func setPhase(status map[string]any, r Resource, s summary) {
 	if !r.Authors.Phase {
 		status["phase"] = string(s.phase)
 	}
 	if !r.Authors.Message {
 		status["message"] = s.message
 	}
-	status["observedGeneration"] = r.Generation
-	conditions.setOwn(s, r)
-	status["conditions"] = conditions.items
 }
 
-// setOwn sets our own conditions.
-func (l *conditionList) setOwn(s summary, r Resource) {
-	own := func(conditionType string, status metav1.ConditionStatus, reason, message string) {
-		fields := form(status, reason, message)
-		fields["observedGeneration"] = r.Generation
-		l.set(conditionType, fields)
-	}
+// setOwn sets a condition of ours.
+func (l *conditionList) setOwn(r Resource, conditionType string, status metav1.ConditionStatus, reason, message string) {
+	fields := form(status, reason, message)
+	fields["observedGeneration"] = r.Generation
+	l.set(conditionType, fields)
+}
+
+func (l *conditionList) setReady(s summary, r Resource) {
 	ready := metav1.ConditionFalse
 	if s.ready {
 		ready = metav1.ConditionTrue
 	}
-	own(ConditionReady, ready, string(s.phase), s.message)
+	l.setOwn(r, ConditionReady, ready, string(s.phase), s.message)
 	if s.stalled {
-		own(ConditionStalled, metav1.ConditionTrue, string(s.phase), s.message)
+		l.setOwn(r, ConditionStalled, metav1.ConditionTrue, string(s.phase), s.message)
 	} else {
 		l.remove(ConditionStalled)
 	}
+}
+
+// setFields sets the conditions about fields of the resource.
+func (l *conditionList) setFields(r Resource) {
 	about := func(conditionType, reason string, fields int, message func(Resource) string) {
 		if fields == 0 {
 			l.remove(conditionType)
 			return
 		}
-		own(conditionType, metav1.ConditionTrue, reason, message(r))
+		l.setOwn(r, conditionType, metav1.ConditionTrue, reason, message(r))
 	}
 	about(ConditionFieldsIgnored, reasonNotDeclared, len(r.Ignored), ignoredMessage)
 	about(ConditionDefaultsKept, reasonFormerVersion, len(r.DefaultsKept), keptMessage)

@@ -75,6 +75,9 @@ type Waiting struct {
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
+// ReasonCannotStart is the reason of Waiting while an error keeps runs from starting.
+const ReasonCannotStart = "CannotStart"
+
 // Migration is a successful run of the migration playbook.
 type Migration struct {
 	// From and To are versions of the collection.

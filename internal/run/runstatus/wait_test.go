@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
@@ -80,6 +81,47 @@ func TestWaitAfterAnInterruptedRun(t *testing.T) {
 	run := typedStatus(t, got).LastRun
 	if run.Outcome != gate.OutcomeInterrupted || run.CurrentTask != nil || len(typedStatus(t, got).History) != 1 {
 		t.Errorf("the last run is %+v", run)
+	}
+}
+
+// While an error keeps runs from starting, nobody knows whether one is due: a resource that was successful still is when its record is lost.
+func TestCannotStartKeepsTheBaseline(t *testing.T) {
+	ansible, before := parse(t, ansibleOperatorStatus), succeeded()
+	before["observedGeneration"] = int64(2)
+	for name, tc := range map[string]struct {
+		status map[string]any
+		want   bool
+	}{
+		"succeeded":                         {succeeded(), true},
+		"changed since":                     {before, false},
+		"a run waited":                      {Wait(succeeded(), resource(), busy()), false},
+		"of ansible-operator":               {ansible, true},
+		"of ansible-operator, with -1":      {parse(t, ansibleOperatorStatus+"\nobservedGeneration: -1\n"), true},
+		"of ansible-operator, a run waited": {Wait(ansible, resource(), busy()), false},
+		"its pod ended in mid-run":          {started(), false},
+		"new":                               {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := CannotStart(tc.status, resource(), "no key", at(-time.Minute))
+			if typed := typedStatus(t, got); typed.Phase != PhaseWaiting || typed.Message != "no key" || meta.IsStatusConditionTrue(typed.Conditions, ConditionReady) {
+				t.Errorf("got %v", got)
+			}
+			if again := CannotStart(got, resource(), "no key", at(-time.Minute)); !Equal(got, again) {
+				t.Errorf("the second look changes status (-before +after):\n%s", cmp.Diff(got, again))
+			}
+			if IsBaseline(got, 3) != tc.want || IsBaseline(NoOperator(got, resource()), 3) != tc.want {
+				t.Errorf("a baseline: %t, and without an operator %t", IsBaseline(got, 3), IsBaseline(NoOperator(got, resource()), 3))
+			}
+		})
+	}
+}
+
+func TestCannotStartKeepsWhatDependsOnTheGate(t *testing.T) {
+	shown := Skip(succeeded(), resource(func(r *Resource) { r.Ignored = []string{"pyz"} }), newRecord(gate.OutcomeSucceeded), skip)
+	shown["drift"] = map[string]any{"checkedAt": "2026-11-22T08:00:00Z", "diff": "+a"}
+	got := CannotStart(shown, resource(), "no key", at(0))
+	if !cmp.Equal(got["drift"], shown["drift"]) || conditionsOf(got, t0).get(ConditionFieldsIgnored) == nil {
+		t.Errorf("got %v", got)
 	}
 }
 

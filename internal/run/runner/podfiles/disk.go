@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
@@ -24,7 +25,7 @@ func ReadFile(path string) ([]byte, error) {
 	defer func() { _ = file.Close() }()
 	content, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 	if err == nil && len(content) > maxFileBytes {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxFileBytes)
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes", maxFileBytes)}
 	}
 	return content, err
 }
@@ -36,7 +37,7 @@ func ReadJSON(path string, into any) error {
 		return err
 	}
 	if err := utiljson.Unmarshal(content, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return &fs.PathError{Op: "decode", Path: path, Err: err}
 	}
 	return nil
 }
@@ -57,7 +58,7 @@ func WriteJSON(path string, value any) error {
 func replaceFile(path string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
-		return err
+		return ofFile(path, err)
 	}
 	_, err = file.Write(content)
 	err = errors.Join(err, file.Close())
@@ -66,6 +67,15 @@ func replaceFile(path string, content []byte) error {
 	}
 	if err != nil {
 		_ = os.Remove(file.Name())
+	}
+	return ofFile(path, err)
+}
+
+// ofFile returns the error of a temporary file as one of the file that it was to become: its name is another one each time.
+func ofFile(path string, err error) error {
+	var cause syscall.Errno
+	if errors.As(err, &cause) {
+		return &fs.PathError{Op: "write", Path: path, Err: cause}
 	}
 	return err
 }

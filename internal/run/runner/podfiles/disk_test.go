@@ -20,3 +20,13 @@ func TestFilesAreBounded(t *testing.T) {
 		t.Error("a larger file was read")
 	}
 }
+
+func TestErrorsOfWritesNameTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "folder")
+	apiserver.Must(t, os.MkdirAll(filepath.Join(path, "file"), 0o700))
+	for path, want := range map[string]string{path: "write " + path + ": file exists", "/proc/file": "write /proc/file: no such file or directory"} {
+		if err := WriteJSON(path, 1); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -39,9 +39,12 @@ func ReadSettings() (*gate.Settings, error) {
 	return settings, ReadJSON(os.Getenv("ZOSCB_SETTINGS"), settings)
 }
 
+// StateDir is the folder for what outlives the container.
+func StateDir() string { return os.Getenv("ZOSCB_STATE_DIR") }
+
 // ReadFiles reads everything but the cluster.
 func ReadFiles(c Call) (*Files, error) {
-	f := &Files{EndpointsDir: os.Getenv("ZOSCB_ENDPOINTS_DIR"), StateDir: os.Getenv("ZOSCB_STATE_DIR")}
+	f := &Files{EndpointsDir: os.Getenv("ZOSCB_ENDPOINTS_DIR"), StateDir: StateDir()}
 	if f.StateDir == "" {
 		return nil, errors.New("ZOSCB_STATE_DIR is not set")
 	}
