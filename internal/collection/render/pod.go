@@ -6,6 +6,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 	CatalogHashAnnotation = "zoscb.ibm.com/catalog-runtime-hash"
 
 	// OperatorContainer is the name of the container that runs ansible-operator.
-	OperatorContainer = "operator"
+	OperatorContainer = gate.OperatorContainer
 
 	// InitPrefix begins the names of init containers. Authors' tools take other containers that have ended for failed ones. Those of
 	// managers before had names without it.

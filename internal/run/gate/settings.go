@@ -11,6 +11,9 @@ import (
 // SettingsFile is the name of the file with Settings, in the runtime ConfigMap and in its mount.
 const SettingsFile = "runs.json"
 
+// OperatorContainer is the name of the container that runs ansible-operator, and so the gate.
+const OperatorContainer = "operator"
+
 // RecordKeyFile is the key of the endpoints Secret, and the name of the file in its mount, with the key that records are
 // signed with. Keys of endpoints contain an underscore, so no endpoint has a key of this name.
 const RecordKeyFile = "record.key"

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
+
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
 var (
@@ -220,8 +222,8 @@ func (l Lock) Termination(ctx context.Context) (Termination, error) {
 	}, nil
 }
 
-// ContainerEnded returns the reason for which a container of this pod has ended last, such as OOMKilled, or "" if none has since then, or
-// if that is not known.
+// ContainerEnded returns the reason for which the operator's container has ended last, such as OOMKilled, or "" if it has not since then,
+// or if that is not known.
 func (l Lock) ContainerEnded(ctx context.Context, since time.Time) string {
 	object, err := l.Client.Resource(pods).Namespace(l.Namespace).Get(ctx, l.PodName, metav1.GetOptions{})
 	if err != nil {
@@ -233,7 +235,7 @@ func (l Lock) ContainerEnded(ctx context.Context, since time.Time) string {
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		ended := status.LastTerminationState.Terminated
-		if ended == nil || ended.FinishedAt.Time.Before(since.Truncate(time.Second)) {
+		if status.Name != gate.OperatorContainer || ended == nil || ended.FinishedAt.Time.Before(since.Truncate(time.Second)) {
 			continue
 		}
 		if ended.Reason == "Error" || ended.Reason == "" || ended.Reason == "Completed" {

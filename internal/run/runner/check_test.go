@@ -49,8 +49,8 @@ func TestOutputOfAQuietRun(t *testing.T) {
 	apiserver.Must(t, writer.Close())
 	log, err := io.ReadAll(reader)
 	apiserver.Must(t, err)
-	if outcome != gate.OutcomeFailed || strings.Contains(messages(report), "secret") {
-		t.Errorf("%s: %s", outcome, messages(report))
+	if outcome != gate.OutcomeFailed || strings.Contains(report.Messages(), "secret") {
+		t.Errorf("%s: %s", outcome, report.Messages())
 	}
 	if text := string(log); strings.Contains(text, "secret") || !strings.Contains(text, `"line":"gate: a note"`) {
 		t.Errorf("log: %s", text)

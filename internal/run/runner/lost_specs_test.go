@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -56,10 +57,13 @@ func (p *operatorPod) reportKill(ctx context.Context, reason string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.PodName}}
 	Get(ctx, Default, pod)
 	now := metav1.Now()
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "operator", Image: "operator", ImageID: "x",
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: reason, StartedAt: now, FinishedAt: now}},
-	}}
+	ended := func(container string, exitCode int32, reason string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{
+			Name: container, Image: container, ImageID: "x",
+			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: exitCode, Reason: reason, StartedAt: now, FinishedAt: now}},
+		}
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{ended("a-sidecar", 1, "Error"), ended("operator", 137, reason)}
 	Expect(K8s.Status().Update(ctx, pod)).To(Succeed())
 }
 
@@ -154,5 +158,36 @@ var _ = Describe("A run that ends without a report", func() {
 		pod.RealRunner(WellDone)
 		pass(ctx, job)
 		pod.expectRun(ctx, job)
+	})
+
+	It("of a drift check is a failed check, which is not due again at once", func(ctx context.Context) {
+		pod, job := newCheckedJob(ctx)
+		pod.Settings.DriftCheckPeriodSeconds = 3600
+		pod.WriteSettings()
+		annotate(ctx, job, gate.AnnotationCheckRequestedAt, "1")
+		pod.RealRunner(forever)
+		pod.killContainer(pod.startForever(ctx, job))
+		output := filepath.Join(pod.Dir, pod.Folder("one"), "artifacts/1001")
+		Expect(output).To(BeADirectory())
+		pod.RealRunner(checkable(noDrift))
+		plays := pod.Plays()
+		Expect(pod.Reconcile(ctx, job)).To(about(time.Hour))
+		Expect(pod.Plays()).To(Equal(plays))
+		Expect(Live(ctx, Default, job)).To(beDrifted("Unknown", "CheckFailed", "the drift check failed: the run ended without a report"))
+		Expect(gateRecord(ctx, job).CheckAsked).To(Equal("1"))
+		Expect(output).NotTo(BeADirectory())
+		Expect(Condition(ctx, job, "Ready")(Default)).To(ConditionTrue())
+	})
+
+	It("to the gate, which ended before it, ended when it wrote its report", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod, job := newOperatorPod(ctx, namespace), NewJob(ctx, namespace, "one", map[string]any{"zosendpoint": "lpar1"})
+		pod.RealRunner(WellDone + "; " + forever)
+		pod.killContainer(pod.startForever(ctx, job))
+		at := time.Now().Add(-time.Hour).Truncate(time.Second)
+		Expect(os.Chtimes(filepath.Join(pod.Dir, pod.Folder("one"), "report.json"), at, at)).To(Succeed())
+		pod.Reconcile(ctx, job)
+		Expect(gateRecord(ctx, job).Outcome).To(Equal(gate.OutcomeSucceeded))
+		Expect(gateRecord(ctx, job).Finished).To(BeTemporally("==", at))
 	})
 })

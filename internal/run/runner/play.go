@@ -66,13 +66,13 @@ func (r *play) run(ctx context.Context, lock *os.File) (runstatus.Report, gate.O
 	if r.personal != nil {
 		defer secrets{r.scope}.forget(r.personal)
 		if err := r.personal.Write(r.files.EndpointsDir); err != nil {
-			return evaluate(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
+			return runstatus.Evaluate(runstatus.Report{}, fmt.Sprintf("the credential cannot be given to the run: %v", err))
 		}
 	}
 	command := r.command(lock)
 	ended, err := process.Start(command, r.out)
 	if err != nil {
-		return evaluate(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))
+		return runstatus.Evaluate(runstatus.Report{}, fmt.Sprintf("ansible-runner cannot be started: %v", err))
 	}
 	stopped := r.watch(ctx, command, ended)
 	report, err := r.call.Report()
@@ -82,13 +82,13 @@ func (r *play) run(ctx context.Context, lock *os.File) (runstatus.Report, gate.O
 		}
 	}
 	if err == nil && report.Ended != "" && (stopped == nil || report.Ended == "successful") {
-		return evaluate(report, "")
+		return runstatus.Evaluate(report, "")
 	}
 	if stopped != nil {
 		report.Failures = []runstatus.Failure{{Message: stopped.message, Task: stopped.task}}
 		return report, stopped.outcome
 	}
-	return evaluate(report, r.problem(command, err))
+	return runstatus.Evaluate(report, r.problem(command, err))
 }
 
 // useCheckMode lets Ansible report what it would change without changing it. The options are one argument with --cmdline: alone,
@@ -281,18 +281,4 @@ func (r *play) cutMessage(m lastMoment) string {
 	}
 	return fmt.Sprintf("the run was ended%s because pod %s was deleted and ends %d seconds later (runtime.terminationSeconds); it starts again in the next pod",
 		task, r.podLock.PodName, int(m.grace.Seconds()))
-}
-
-// evaluate returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
-func evaluate(report runstatus.Report, problem string) (runstatus.Report, gate.Outcome) {
-	if report.RequeueAfter != "" {
-		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
-			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", printable.Line(report.RequeueAfter, 100))
-		}
-	}
-	if problem != "" {
-		report.Failures = append(report.Failures, runstatus.Failure{Message: problem})
-		return report, gate.OutcomeFailed
-	}
-	return report, runstatus.OutcomeOf(report)
 }

@@ -89,8 +89,8 @@ func TestRunnerThatCannotBeStarted(t *testing.T) {
 	r := newPlay(t, "")
 	t.Setenv(realRunner, filepath.Join(t.TempDir(), "absent"))
 	report, outcome := r.playLocked(t)
-	if outcome != gate.OutcomeFailed || !strings.Contains(messages(report), "ansible-runner cannot be started") {
-		t.Errorf("%s: %s", outcome, messages(report))
+	if outcome != gate.OutcomeFailed || !strings.Contains(report.Messages(), "ansible-runner cannot be started") {
+		t.Errorf("%s: %s", outcome, report.Messages())
 	}
 }
 
@@ -113,8 +113,8 @@ func TestRunTimeout(t *testing.T) {
 				r.intervals.Grace = 100 * time.Millisecond
 			}
 			report, outcome := r.playLocked(t)
-			if outcome != test.want || !strings.Contains(messages(report), test.says) {
-				t.Errorf("%s: %q", outcome, messages(report))
+			if outcome != test.want || !strings.Contains(report.Messages(), test.says) {
+				t.Errorf("%s: %q", outcome, report.Messages())
 			}
 		})
 	}

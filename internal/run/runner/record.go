@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
@@ -119,7 +120,7 @@ func (r recorder) recover(ctx context.Context, live *unstructured.Unstructured) 
 		return nil, fmt.Errorf("remove the credential of an earlier run: %w", err)
 	}
 	if entry.Check {
-		return live, r.settleCheck(ctx, entry)
+		return r.settleCheck(ctx, entry)
 	}
 	if !entry.Ended {
 		r.completeLost(ctx, entry)
@@ -144,17 +145,21 @@ func (r recorder) completeLost(ctx context.Context, entry *podfiles.Entry) {
 	now := time.Now()
 	report, err := r.call.Report()
 	if err == nil && report.Ended != "" {
-		report, outcome := evaluate(report, "")
-		complete(entry, report, outcome, now)
+		report, outcome := runstatus.Evaluate(report, "")
+		complete(entry, report, outcome, endpoints(r).reportedAt())
 		return
 	}
-	message := "the run ended without a report"
-	if reason := r.podLock.ContainerEnded(ctx, entry.Run.Started.Time); reason != "" {
-		message = "the operator's container ended during the run: " + reason
-	}
-	report.Failures = append(report.Failures, runstatus.Failure{Message: message})
+	report.Failures = append(report.Failures, runstatus.Failure{Message: r.lostMessage(ctx, entry)})
 	complete(entry, report, gate.OutcomeInterrupted, now)
 	entry.Record = gate.Lost(entry.Input, entry.Decision, entry.Run.ID, now)
+}
+
+// lostMessage says why a run ended without a report, if that is known.
+func (r recorder) lostMessage(ctx context.Context, entry *podfiles.Entry) string {
+	if reason := r.podLock.ContainerEnded(ctx, entry.Run.Started.Time); reason != "" {
+		return "the operator's container ended during the run: " + reason
+	}
+	return "the run ended without a report"
 }
 
 // persist writes an outcome while the API server may be away. If it fails, the entry stays in the journal.
@@ -252,30 +257,77 @@ func (r recorder) releaseCheck(ctx context.Context, entry *podfiles.Entry, repor
 	return r.journal.Remove(entry.UID)
 }
 
-// settleCheck gives back the slot of a check whose gate could not.
-func (r recorder) settleCheck(ctx context.Context, entry *podfiles.Entry) error {
+// settleCheck ends a check whose gate could not. One without a report may have ended the container: it has failed, so that it is not due
+// again at once. It returns the resource as it is now.
+func (r recorder) settleCheck(ctx context.Context, entry *podfiles.Entry) (*unstructured.Unstructured, error) {
 	report, err := r.call.Report()
 	if err != nil {
 		report = runstatus.Report{} // The check ended before it learned anything.
 	}
 	if err := endpoints(r).release(ctx, entry.Slot, entry.Run.ID, report); err != nil {
-		return fmt.Errorf("end the drift check %s: %w", entry.Run.ID, err)
+		return nil, fmt.Errorf("end the drift check %s: %w", entry.Run.ID, err)
 	}
-	return r.journal.Remove(entry.UID)
+	r.removeOutput(entry)
+	if report.Ended == "" {
+		report.Failures = append(report.Failures, runstatus.Failure{Message: r.lostMessage(ctx, entry)})
+		check := runstatus.Check{Report: report, Outcome: gate.OutcomeFailed, Finished: time.Now()}
+		if err := r.writeCheck(ctx, entry, check, gate.Checked(entry.Input, check.Outcome, check.Finished)); err != nil {
+			return nil, fmt.Errorf("write the result of the drift check %s: %w", entry.Run.ID, err)
+		}
+	}
+	if err := r.journal.Remove(entry.UID); err != nil {
+		return nil, err
+	}
+	return r.resource.get(ctx)
+}
+
+// removeOutput removes the output of a check, which shows the content of files.
+func (r recorder) removeOutput(entry *podfiles.Entry) {
+	if err := os.RemoveAll(filepath.Join(string(r.call.Artifacts()), entry.Run.ID)); err != nil {
+		r.out.Note("remove the output of the drift check: %v", err)
+	}
+}
+
+// writeCheck writes the result of a check, unless the resource has changed since it was read: then it is about something
+// else. Status comes first: if the record cannot be written, the check is due again, and nothing is lost.
+func (r recorder) writeCheck(ctx context.Context, entry *podfiles.Entry, check runstatus.Check, record gate.Record) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		live, err := r.resource.get(ctx)
+		if r.resource.isGone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		last := r.record(live)
+		if live.GetUID() != entry.UID || live.GetGeneration() != entry.Generation || deleting(live) ||
+			last == nil || last.RunID != record.RunID {
+			r.out.Note("the result of the drift check does not count: the resource has changed since it started")
+			return nil
+		}
+		status := statusOf(live)
+		wanted := runstatus.EndCheck(status, r.statusResource(live), check)
+		if !runstatus.Equal(status, wanted) {
+			if live, err = r.writeStatus(ctx, live, wanted); err != nil {
+				return fmt.Errorf("write status: %w", err)
+			}
+			if message := runstatus.FoundDrift(status, wanted); message != "" {
+				r.announce(ctx, live, corev1.EventTypeWarning, runstatus.ReasonDrifted, message)
+			}
+		}
+		if last.CheckAsked == record.CheckAsked && last.Checked.Equal(record.Checked) {
+			return nil
+		}
+		if _, err = r.setRecord(ctx, live, record); err != nil {
+			return fmt.Errorf("write the record: %w", err)
+		}
+		return nil
+	})
 }
 
 func (r recorder) announceFailure(ctx context.Context, live *unstructured.Unstructured, entry *podfiles.Entry) {
 	if !entry.Run.Outcome.Succeeded() {
-		message := fmt.Sprintf("run %s: %s: %s", entry.Run.ID, entry.Run.Outcome, messages(entry.Report))
+		message := fmt.Sprintf("run %s: %s: %s", entry.Run.ID, entry.Run.Outcome, entry.Report.Messages())
 		r.announce(ctx, live, corev1.EventTypeWarning, "RunFailed", message)
 	}
-}
-
-// messages joins the messages of a report.
-func messages(report runstatus.Report) string {
-	lines := make([]string, len(report.Failures))
-	for i, failure := range report.Failures {
-		lines[i] = failure.Message
-	}
-	return strings.Join(lines, "; ")
 }

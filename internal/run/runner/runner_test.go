@@ -6,41 +6,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
-	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
-
-func TestOutcomeOfARunWithoutACleanReport(t *testing.T) {
-	failures := []runstatus.Failure{{Message: "first"}}
-	tests := map[string]struct {
-		report  runstatus.Report
-		problem string
-		want    []string
-	}{
-		"no report":      {problem: "the run ended without a report", want: []string{"the run ended without a report"}},
-		"invalid period": {report: runstatus.Report{Ended: "successful", RequeueAfter: "5 minutes"}, want: []string{`requeue_after: period "5 minutes" is not a duration such as 30s or 1h30m`}},
-		"negative":       {report: runstatus.Report{Ended: "successful", RequeueAfter: "-1s"}, want: []string{`requeue_after: period "-1s" is not a duration such as 30s or 1h30m`}},
-		"failed before":  {report: runstatus.Report{Failures: failures}, problem: "killed", want: []string{"first", "killed"}},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			report, outcome := evaluate(test.report, test.problem)
-			var got []string
-			for _, failure := range report.Failures {
-				got = append(got, failure.Message)
-			}
-			if outcome != gate.OutcomeFailed || !slices.Equal(got, test.want) {
-				t.Errorf("%s: %q, want %q", outcome, got, test.want)
-			}
-		})
-	}
-}
 
 func TestPreparedFolder(t *testing.T) {
 	r := newPlay(t, "")

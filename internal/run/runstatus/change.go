@@ -272,6 +272,20 @@ func OutcomeOf(report Report) gate.Outcome {
 	return gate.OutcomeFailed
 }
 
+// Evaluate returns the outcome of a run that ended by itself. problem says why there is no complete report, or is empty.
+func Evaluate(report Report, problem string) (Report, gate.Outcome) {
+	if report.RequeueAfter != "" {
+		if again, err := time.ParseDuration(report.RequeueAfter); err != nil || again < 0 {
+			problem = fmt.Sprintf("requeue_after: period %q is not a duration such as 30s or 1h30m", printable.Line(report.RequeueAfter, 100))
+		}
+	}
+	if problem != "" {
+		report.Failures = append(report.Failures, Failure{Message: problem})
+		return report, gate.OutcomeFailed
+	}
+	return report, OutcomeOf(report)
+}
+
 // Equal compares two statuses without regard to the order of fields and to the types of numbers. Nil and empty are equal.
 func Equal(a, b map[string]any) bool {
 	if len(a) == 0 || len(b) == 0 {

@@ -41,6 +41,15 @@ func failureOf(outcome gate.Outcome, report Report) Failure {
 	return f
 }
 
+// Messages joins the messages of the failures.
+func (r Report) Messages() string {
+	lines := make([]string, len(r.Failures))
+	for i, failure := range r.Failures {
+		lines[i] = failure.Message
+	}
+	return strings.Join(lines, "; ")
+}
+
 // Cause returns why the endpoint could not be used, or the first failure of a run, as one line of at most 256 bytes.
 func (r Report) Cause() string {
 	switch {

@@ -149,6 +149,32 @@ func TestWaitingSinceIsUntrusted(t *testing.T) {
 	}
 }
 
+func TestOutcomeOfARunWithoutACleanReport(t *testing.T) {
+	failures := []Failure{{Message: "first"}}
+	tests := map[string]struct {
+		report  Report
+		problem string
+		want    []string
+	}{
+		"no report":      {problem: "the run ended without a report", want: []string{"the run ended without a report"}},
+		"invalid period": {report: Report{Ended: "successful", RequeueAfter: "5 minutes"}, want: []string{`requeue_after: period "5 minutes" is not a duration such as 30s or 1h30m`}},
+		"negative":       {report: Report{Ended: "successful", RequeueAfter: "-1s"}, want: []string{`requeue_after: period "-1s" is not a duration such as 30s or 1h30m`}},
+		"failed before":  {report: Report{Failures: failures}, problem: "killed", want: []string{"first", "killed"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			report, outcome := Evaluate(test.report, test.problem)
+			var got []string
+			for _, failure := range report.Failures {
+				got = append(got, failure.Message)
+			}
+			if outcome != gate.OutcomeFailed || !slices.Equal(got, test.want) {
+				t.Errorf("%s: %q, want %q", outcome, got, test.want)
+			}
+		})
+	}
+}
+
 func TestOutcomeOfAConnection(t *testing.T) {
 	failures := []Failure{{Message: "Failed to connect\nto host"}}
 	for name, tc := range map[string]struct {
