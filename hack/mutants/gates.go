@@ -41,7 +41,7 @@ var ofRuns = []mutation{
 	},
 	{"a run that nobody knows the end of is repeated for ever", "gate.Lost", "if r.Lost++; r.Lost >= MaxLost {", "if r.Lost >= MaxLost {"},
 	{"runs that may end their container run together", "gate.RunsAlone", "in.Record.Lost > 1", "in.Record.Lost > MaxLost"},
-	{"a conflict at the start of a run interrupts it", "recorder.writeStart", "if !apierrors.IsConflict(err) {", "if true {"},
+	{"a run starts although the resource has another one", "recorder.readStarting", "record.RunID != entry.Run.ID", `record.RunID == ""`},
 	{"the lock of a removed folder is held", "podfiles.lockFile", "os.SameFile(locked, there)", "locked != nil && there != nil"},
 	{"a run of a changed resource has the old variables", "runner.readInput", "!reflect.DeepEqual(handed, wanted) || deleting(live)", "!reflect.DeepEqual(handed, wanted) && false || deleting(live)"},
 	{"a write of the gate ignores that the resource has changed", "resource.patch", `metadata["resourceVersion"] = live.GetResourceVersion()`, ""},

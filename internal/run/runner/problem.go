@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
-	"path/filepath"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,23 +86,11 @@ func (r *scope) show(ctx context.Context, problem error) error {
 		Kind: live.GetKind(), Name: live.GetName(), Generation: live.GetGeneration(), Deleting: deleting(live),
 		Authors: runstatus.AuthorsOf(live.GetManagedFields()), Now: now,
 	}
-	message := fmt.Sprintf("no run can start: %s: if it stays so, see the log of the operator's pod", errorText(problem))
+	message := fmt.Sprintf("no run can start: %s: if it stays so, see the log of the operator's pod", podfiles.ErrorText(problem))
 	wanted := runstatus.CannotStart(status, about, message, metav1.NewTime(since))
 	if runstatus.Equal(status, wanted) {
 		return nil
 	}
 	_, err = r.resource.setStatus(ctx, live, wanted)
 	return err
-}
-
-// errorText is the same for each attempt, and names neither a folder of the pod nor an address of the API server.
-func errorText(err error) string {
-	text := err.Error()
-	if network := new(url.Error); errors.As(err, &network) {
-		text = strings.ReplaceAll(text, network.Error(), "the API server cannot be reached")
-	}
-	if file := new(fs.PathError); errors.As(err, &file) {
-		text = strings.ReplaceAll(text, file.Path, filepath.Base(file.Path))
-	}
-	return text
 }

@@ -61,28 +61,45 @@ func (r recorder) begin(ctx context.Context, s situation, p permit) (*podfiles.E
 // writeStart writes to status that a run starts, whose record says so already. Somebody may change the resource at the same time: the
 // run is one of the resource as it was when the record was written.
 func (r recorder) writeStart(ctx context.Context, live *unstructured.Unstructured, entry *podfiles.Entry) error {
-	return r.repeat(ctx, "the run starts later", func() error {
+	return r.repeat(ctx, "the run starts later", func() (err error) {
+		if live == nil {
+			if live, err = r.readStarting(ctx, entry); err != nil {
+				return err
+			}
+		}
 		about := r.statusResource(live)
 		about.Generation = entry.Generation
-		_, err := r.writeStatus(ctx, live, runstatus.Start(statusOf(live), about, entry.Run))
-		if !apierrors.IsConflict(err) {
-			return err
-		}
-		now, readErr := r.resource.get(ctx)
-		if readErr != nil {
-			return readErr
-		}
-		if now.GetUID() != entry.UID {
-			return apierrors.NewNotFound(kindResource(r.files, r.files.Kind.Plural).GroupResource(), r.resource.name)
-		}
-		live = now
+		_, err = r.writeStatus(ctx, live, runstatus.Start(statusOf(live), about, entry.Run))
+		live = nil
 		return err
 	})
 }
 
+// errOvertaken means that a run must not start any more.
+var errOvertaken = errors.New("the resource has another run, or is deleted")
+
+// readStarting returns a resource as it is now if its run may still start. While the API server was away, another pod may have started one.
+func (r recorder) readStarting(ctx context.Context, entry *podfiles.Entry) (*unstructured.Unstructured, error) {
+	if _, err := r.podLock.Take(ctx); passes(err) {
+		return nil, err
+	} else if err != nil {
+		return nil, errors.Join(errOvertaken, err)
+	}
+	live, err := r.resource.get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	record := r.record(live)
+	isDeletion := entry.Run.Event == gate.EventDelete
+	if live.GetUID() != entry.UID || record == nil || record.RunID != entry.Run.ID || deleting(live) != isDeletion {
+		return nil, errOvertaken
+	}
+	return live, nil
+}
+
 // dropStart lets the next call write why a run has not started. It returns the error with which this call ends.
 func (r recorder) dropStart(entry *podfiles.Entry, err error) error {
-	report := runstatus.Report{Failures: []runstatus.Failure{{Message: "the run did not start: " + errorText(err)}}}
+	report := runstatus.Report{Failures: []runstatus.Failure{{Message: "the run did not start: " + podfiles.ErrorText(err)}}}
 	complete(entry, report, gate.OutcomeInterrupted, time.Now())
 	entry.Slot = nil // The caller gives it back.
 	return errors.Join(err, r.journal.Write(*entry))
@@ -180,7 +197,7 @@ func (r recorder) repeat(ctx context.Context, note string, write func() error) e
 	reported := ""
 	for delay := r.intervals.PersistRetry; ; delay = min(2*delay, r.intervals.PersistMaxRetry) {
 		err := write()
-		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || r.resource.isGone(err)
+		permanent := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || r.resource.isGone(err) || errors.Is(err, errOvertaken)
 		if err == nil || permanent || time.Now().After(deadline) {
 			return err
 		}

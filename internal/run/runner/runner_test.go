@@ -1,9 +1,6 @@
 package runner
 
 import (
-	"errors"
-	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,20 +33,6 @@ func TestPreparedFolder(t *testing.T) {
 	for _, path := range []string{r.call.ReportFile(), r.call.OptionsFile()} {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s of a former run is still there: %v", path, err)
-		}
-	}
-}
-
-func TestErrorsInStatusNameNoFolderAndNoAddress(t *testing.T) {
-	missing := os.Remove("/state/journal/1.json")
-	away := &url.Error{Op: "Patch", URL: "https://10.0.0.1:443/apis", Err: errors.New("dial tcp 10.0.0.1:443: connection refused")}
-	for want, err := range map[string]error{
-		"settings: remove 1.json: no such file or directory": fmt.Errorf("settings: %w", missing),
-		"write status: the API server cannot be reached":     fmt.Errorf("write status: %w", away),
-		"jobs/one of demo/default is forbidden":              errors.New("jobs/one of demo/default is forbidden"),
-	} {
-		if got := errorText(err); got != want {
-			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/internal/run/gate"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -98,6 +100,49 @@ var _ = Describe("The start of a run", func() {
 		history, _, err := unstructured.NestedSlice(Live(ctx, Default, job).Object, "status", "history")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(history).To(And(HaveLen(3), HaveEach(HaveKeyWithValue("outcome", "Succeeded"))))
+	})
+
+	It("does not take place when another pod, another run or a deletion has come between its writes", func(ctx context.Context) {
+		namespace := newNamespace(ctx)
+		pod := newOperatorPod(ctx, namespace)
+		pod.RealRunner(WellDone)
+		other := NewPod(ctx, namespace, "operator-2")
+		var between atomic.Pointer[func()]
+		between.Store(ptr.To(func() {}))
+		var calls atomic.Int32
+		beforeStatus(ctx, namespace, func() { calls.Add(1); (*between.Swap(ptr.To(func() {})))() })
+		probe := NewJob(ctx, namespace, "probe", map[string]any{"zosendpoint": "lpar1"})
+		Eventually(ctx, func() int32 {
+			_ = K8s.Status().Patch(ctx, probe.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"status":{}}`)))
+			return calls.Load()
+		}).ShouldNot(BeZero())
+		label := func(job *unstructured.Unstructured) {
+			_ = K8s.Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"by-somebody":"1"}}}`)))
+		}
+		for name, do := range map[string]func(*unstructured.Unstructured){
+			"run": func(job *unstructured.Unstructured) {
+				record := recordKey.Sign(gateIdentity(job), gate.Record{RunID: "another", Outcome: gate.OutcomeInterrupted, Finished: time.Now().Add(time.Minute)})
+				_ = K8s.Patch(ctx, job.DeepCopy(), client.RawPatch(types.MergePatchType,
+					[]byte(MustJSON(map[string]any{"metadata": map[string]any{"annotations": map[string]any{gate.AnnotationRecord: record}}}))))
+			},
+			"deletion": func(job *unstructured.Unstructured) { _ = K8s.Delete(ctx, job.DeepCopy()) },
+			"pod": func(job *unstructured.Unstructured) {
+				lease := gateLease(namespace)
+				_ = K8s.Patch(ctx, lease, client.RawPatch(types.MergePatchType,
+					[]byte(fmt.Sprintf(`{"spec":{"holderIdentity":"%s_%s"}}`, other.Name, other.UID))))
+				label(job)
+			},
+		} {
+			job := NewJob(ctx, namespace, name, map[string]any{"zosendpoint": "lpar1"})
+			Patch(ctx, job, `{"metadata":{"finalizers":["example.com/spec"]}}`)
+			DeferCleanup(func(ctx context.Context) { Patch(ctx, job, `{"metadata":{"finalizers":null}}`) })
+			lease := gateLease(namespace)
+			Expect(K8s.Patch(ctx, lease, client.RawPatch(types.MergePatchType,
+				[]byte(fmt.Sprintf(`{"spec":{"holderIdentity":"%s_%s"}}`, pod.PodName, pod.PodUID))))).To(Succeed())
+			between.Store(ptr.To(func() { do(job) }))
+			Expect(pod.Reconcile(ctx, job)).To(Equal("10s"), name)
+			Expect(pod.Plays()).To(BeZero(), name)
+		}
 	})
 
 	It("is tried again when status could not be written, and says so", func(ctx context.Context) {

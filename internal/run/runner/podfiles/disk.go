@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -85,4 +87,16 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// ErrorText returns a text that is the same for each attempt of a call, and names neither a folder of the pod nor an address of the API server.
+func ErrorText(err error) string {
+	text := err.Error()
+	if network := new(url.Error); errors.As(err, &network) {
+		text = strings.ReplaceAll(text, network.Error(), "the API server cannot be reached")
+	}
+	if file := new(fs.PathError); errors.As(err, &file) {
+		text = strings.ReplaceAll(text, file.Path, filepath.Base(file.Path))
+	}
+	return text
 }
