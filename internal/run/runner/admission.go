@@ -22,8 +22,8 @@ type permit struct {
 	slot *podfiles.Slot
 	// personal is the credential of the user that the run uses, or nil.
 	personal *podfiles.Personal
-	// alone must be closed after the run, if it is not nil.
-	alone *os.File
+	// shared is held by all runs of the pod, or by one alone. It must be closed after the run, if it is not nil.
+	shared *os.File
 	// waited is how long the run has waited for its endpoint.
 	waited time.Duration
 }
@@ -38,15 +38,12 @@ func mayStart(ctx context.Context, r *scope, s situation) (permit, error) {
 	if err := (secrets{r}).await(ctx, s.live); err != nil {
 		return permit{}, err
 	}
-	var alone *os.File
-	if gate.RunsAlone(s.input, s.decision) {
-		var err error
-		if alone, err = r.runAlone(s.live); err != nil {
-			return permit{}, err
-		}
+	shared, err := r.besideOthers(s.live, gate.RunsAlone(s.input, s.decision))
+	if err != nil {
+		return permit{}, err
 	}
 	p, err := admit(ctx, endpoints{r}, s)
-	p.alone = alone
+	p.shared = shared
 	return p, err
 }
 

@@ -152,7 +152,7 @@ func (r *runner) handle(ctx context.Context) (answer.Answer, error) {
 		return answer.Answer{}, err
 	}
 	permit, err := mayStart(ctx, r.scope, s)
-	defer func() { _ = permit.alone.Close() }()
+	defer func() { _ = permit.shared.Close() }()
 	var wait *waitError
 	if err != nil && !errors.As(err, &wait) {
 		return answer.Answer{}, err

@@ -3,7 +3,6 @@ package runner
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -37,7 +36,7 @@ const (
 	reasonPersonalUnprotected endpoint.Reason = "PersonalCredentialUnprotected"
 	// reasonMigrationStopped means that the migration of another resource has failed.
 	reasonMigrationStopped endpoint.Reason = "MigrationStopped"
-	// reasonRunsAlone means that the last runs of the resource, and those of another one whose run is in progress, ended for an unknown reason.
+	// reasonRunsAlone means that the last runs of the resource, or those of another one whose run is in progress, ended for an unknown reason.
 	reasonRunsAlone endpoint.Reason = "RunsAlone"
 	// reasonSecretNotAllowed means that playbooks may not read a Secret that the resource names, or that does not exist.
 	reasonSecretNotAllowed endpoint.Reason = v2beta2.ReasonRuntimeObjectNotAllowed
@@ -71,20 +70,23 @@ func (r *scope) waitFor(live *unstructured.Unstructured, reason endpoint.Reason,
 	return r.takeTicket(withoutAddress, uid, podfiles.Ticket{Since: since, Next: now.Add(after)}, wait)
 }
 
-// runAlone lets only one run at a time start of those that must not be in progress together. The file that it returns has to be closed after
-// the run.
-func (r *scope) runAlone(live *unstructured.Unstructured) (*os.File, error) {
-	dir := filepath.Join(r.files.StateDir, "alone")
-	if err := os.MkdirAll(dir, 0o770); err != nil {
-		return nil, err
+// besideOthers lets a run start beside others of the pod, or alone: then nothing else can be why its container ends. The file that it
+// returns has to be closed after the run.
+func (r *scope) besideOthers(live *unstructured.Unstructured, isAlone bool) (*os.File, error) {
+	alone, message := podfiles.Alone{Dir: r.files.StateDir}, "the last runs of the resource ended without a report: the playbook starts when no other one is running"
+	take := alone.Share
+	if isAlone {
+		take = func() (*os.File, string, error) { return alone.Take(r.files.KindName + "/" + r.files.Name) }
 	}
-	lock, err := podfiles.LockFolder(dir)
+	lock, other, err := take()
 	if lock != nil || err != nil {
 		return lock, err
 	}
+	if other != "" {
+		message = "the last runs of " + other + " ended without a report, so it is running alone: the playbook starts when that has ended"
+	}
 	now := time.Now()
 	since := r.waitingSince(live, withoutAddress, now)
-	message := "the last runs of the resource ended without a report, as did those of another one that is running: the playbook starts when that has ended"
 	wait := endpoint.Wait{Reason: reasonRunsAlone, Message: message, After: r.intervals.Retry, Brief: true}
 	return nil, r.takeTicket(withoutAddress, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(wait.After)}, wait)
 }
