@@ -13,10 +13,12 @@ import (
 )
 
 // Bounds on the YAML of one collection (MaxNodes for all its files together), aliases followed. They are far above what
-// a collection needs and keep a few hundred bytes of aliases from growing into gigabytes.
+// a collection needs and keep a few hundred bytes of aliases from growing into gigabytes. A text counts as one more value
+// for each bytesPerNode: what is made of a collection repeats the texts that aliases share.
 const (
-	MaxNodes = 100_000
-	maxDepth = 64
+	MaxNodes     = 100_000
+	maxDepth     = 64
+	bytesPerNode = 100
 )
 
 // maxIndicators bounds the characters of a document of which each value needs at least one, line ends included. It is
@@ -65,10 +67,11 @@ func indicators(content []byte) int {
 }
 
 func checkSize(n *yaml.Node, depth int, budget *int) error {
-	*budget--
+	*budget -= 1 + len(n.Value)/bytesPerNode
 	switch {
 	case *budget < 0:
-		return BoundsError(fmt.Sprintf("line %d: the collection has more than %d YAML values, aliases followed", n.Line, MaxNodes))
+		return BoundsError(fmt.Sprintf("line %d: the collection has more than %d YAML values, aliases followed; a text counts as one more for every %d bytes",
+			n.Line, MaxNodes, bytesPerNode))
 	case depth > maxDepth:
 		return BoundsError(fmt.Sprintf("line %d: the document is nested more than %d levels deep", n.Line, maxDepth))
 	case n.Kind == yaml.AliasNode:

@@ -333,6 +333,14 @@ func TestLoadBounds(t *testing.T) {
 			t.Errorf("got %d problems, want %d", len(got), findings.MaxProblems)
 		}
 	})
+	// What is made of a collection repeats a text as often as aliases do: 400 MB here.
+	t.Run("aliases of a long text", func(t *testing.T) {
+		got := problemsOf(t, archiveOf(head+"- {kind: Thing, playbook: run.yml}\nroles:\n- apiGroups: ['']\n  resources: [secrets]\n  verbs: [get]\n  resourceNames: [&a "+
+			strings.Repeat("a", 400<<10)+strings.Repeat(", *a", 1000)+"]\n"))
+		if len(got) != 1 || !strings.Contains(got[0].Message, "a text counts as one more for every 100 bytes") {
+			t.Errorf("got %d problems", len(got))
+		}
+	})
 	t.Run("circle", func(t *testing.T) {
 		got := problemsOf(t, archiveOf("a: &a {b: *a}\n"))
 		if len(got) != 1 || !strings.Contains(got[0].Message, "levels deep") {
