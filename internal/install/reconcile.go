@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -226,9 +227,11 @@ func (r *Installer) record(ctx context.Context, scopes []*scope) {
 	}
 }
 
-// begins reports whether the namespace has another version, or none.
+// begins reports whether the namespace has none, or another version that is Ready. An upgrade that is tried again has said so: to say it each
+// time would trigger the next try.
 func (s *scope) begins() bool {
-	return s.before == nil || s.before.Digest != "" && s.before.Digest != s.plan.Digest.String()
+	return s.before == nil || s.before.Digest != "" && s.before.Digest != s.plan.Digest.String() &&
+		meta.IsStatusConditionTrue(s.Owner.Status.Conditions, v2beta2.ConditionReady)
 }
 
 func (s *scope) beginning() error {

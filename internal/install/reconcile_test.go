@@ -132,6 +132,27 @@ func TestUpgradeTakesReadyBack(t *testing.T) {
 	}
 }
 
+// What is written to status triggers the next reconcile of the OperatorCollection, and that one of the SubOperatorConfig.
+func TestAnUpgradeThatIsRefusedAgainWritesNoStatus(t *testing.T) {
+	r := newRig(t)
+	r.installed(t)
+	status.SetReady(&r.soc.Status.Conditions, r.soc.Generation, nil, "")
+	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	changed := r.installation(r.home)
+	changed.Digest = digest.FromString("things 1.3.0")
+	r.faults.Set("apply Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "x", nil))
+	for try := range 2 {
+		r.writes.Take()
+		result := r.reconcile(t, changed)
+		expectReason(t, result.Err, v2beta2.ReasonObjectRefused, "")
+		if writes := r.writes.Take(); slices.ContainsFunc(writes, func(write string) bool { return strings.HasSuffix(write, "/status") }) != (try == 0) {
+			t.Errorf("try %d: %v", try, writes)
+		}
+		status.SetReady(&r.soc.Status.Conditions, r.soc.Generation, result.Err, "") // As the reconciler does at the end.
+		apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
+	}
+}
+
 func TestObjectsAreWrittenInOrder(t *testing.T) {
 	r := newRig(t)
 	r.reconcile(t, r.installation(r.home))
