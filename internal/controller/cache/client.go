@@ -15,7 +15,8 @@ import (
 const catchUpTime = 30 * time.Second
 
 // readYourWrites reads what it has written: reads of OperatorCollections and SubOperatorConfigs wait until the cache has what this client
-// wrote of them before. Other kinds are left out: the cache does not have all that is written of them.
+// created and patched of them before. Other kinds are left out: the cache does not have all that is written of them. So are deletions: reads
+// would wait for ever for one that the watch does not report, such as that of an object which was deleted and made again meanwhile.
 type readYourWrites struct {
 	client.Client
 	consistent client.Client
@@ -59,16 +60,8 @@ func (c *readYourWrites) Create(ctx context.Context, object client.Object, optio
 	return c.of(object).Create(ctx, object, options...)
 }
 
-func (c *readYourWrites) Update(ctx context.Context, object client.Object, options ...client.UpdateOption) error {
-	return c.of(object).Update(ctx, object, options...)
-}
-
 func (c *readYourWrites) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 	return c.of(object).Patch(ctx, object, patch, options...)
-}
-
-func (c *readYourWrites) Delete(ctx context.Context, object client.Object, options ...client.DeleteOption) error {
-	return c.of(object).Delete(ctx, object, options...)
 }
 
 func (c *readYourWrites) Status() client.SubResourceWriter { return c.SubResource("status") }

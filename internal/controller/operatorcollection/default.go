@@ -39,7 +39,7 @@ func (d *defaults) ensureDefaultSubOperatorConfig(ctx context.Context, oc *v2bet
 		return d.decideDefault(ctx, oc, scope)
 	}
 	for _, soc := range redundantDefaults(scope.configs) {
-		if err := d.Client.Delete(ctx, soc); client.IgnoreNotFound(err) != nil {
+		if err := d.Client.Delete(ctx, soc, client.Preconditions{UID: &soc.UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting the default SubOperatorConfig %q: %w", soc.Name, err)
 		}
 	}

@@ -201,7 +201,7 @@ func (f *collectionFinalizer) removeSubOperatorConfigs(ctx context.Context, oc *
 		if socs[i].DeletionTimestamp != nil {
 			continue
 		}
-		if err := f.Client.Delete(ctx, &socs[i]); client.IgnoreNotFound(err) != nil {
+		if err := f.Client.Delete(ctx, &socs[i], client.Preconditions{UID: &socs[i].UID}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting SubOperatorConfig %q: %w", socs[i].Name, err)
 		}
 	}
