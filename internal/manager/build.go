@@ -298,9 +298,9 @@ func registerMetrics(mgr manager.Manager, s options, c *controllers, server *cat
 		return fmt.Errorf("setting up a controller: %w", err)
 	}
 	state := &metrics.State{
-		Client: mgr.GetClient(), Elected: mgr.Elected(), Endpoints: c.endpoints.Measure, Runs: runs.Of, SettingsValid: settingsValid,
+		Client: mgr.GetCache(), Elected: mgr.Elected(), Endpoints: c.endpoints.Measure, Runs: runs.Of, SettingsValid: settingsValid,
 		Budgets: func(ctx context.Context) ([]metrics.Budget, error) {
-			return c.importer.Budgets.Measure(ctx, mgr.GetClient(), s.budgets.endpoints)
+			return c.importer.Budgets.Measure(ctx, mgr.GetCache(), s.budgets.endpoints)
 		},
 	}
 	if server != nil {

@@ -259,10 +259,12 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // definitionWorkers is the number of collections whose CRDs are written at the same time.
 const definitionWorkers = 4
 
-// namespaceOf returns the namespace of the oldest OperatorCollection that has imported a collection, or "".
+// namespaceOf returns the namespace of the oldest OperatorCollection that has imported a collection, or "". The queue asks for it, which must
+// not wait for the cache.
 func (r *Reconciler) namespaceOf(key model.ID) string {
 	list := &v2beta2.OperatorCollectionList{}
-	err := r.Client.List(context.Background(), list, client.MatchingFields{imports.IndexCollection: key.String()}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(context.Background(), list, client.MatchingFields{imports.IndexCollection: key.String()}, client.UnsafeDisableDeepCopy,
+		client.DisableReadYourWritesConsistency)
 	if err != nil {
 		return ""
 	}

@@ -1,13 +1,17 @@
 package customresourcedefinition
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
+	"github.com/collection-operator/collection-operator/internal/collection/model"
 )
 
 func TestImportChanged(t *testing.T) {
@@ -30,5 +34,20 @@ func TestImportChanged(t *testing.T) {
 		if got := importChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
 			t.Errorf("%s: got %t", name, got)
 		}
+	}
+}
+
+// The queue is locked while it asks for a namespace.
+func TestQueueDoesNotWaitForTheCache(t *testing.T) {
+	r := &Reconciler{Client: interceptor.NewClient(nil, interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, _ client.ObjectList, options ...client.ListOption) error {
+			if !(&client.ListOptions{}).ApplyOptions(options).DisableReadYourWritesConsistency {
+				t.Error("the list waits")
+			}
+			return nil
+		},
+	})}
+	if got := r.namespaceOf(model.ID{Domain: "a", Name: "b"}); got != "" {
+		t.Errorf("got %q", got)
 	}
 }

@@ -98,7 +98,7 @@ func (c *copiedArchives) takesPodCopies(oc *v2beta2.OperatorCollection) bool {
 func (c *copiedArchives) folderChanged(ctx context.Context, name, version string) {
 	list := &v2beta2.OperatorCollectionList{}
 	labels := client.MatchingLabels{render.LabelName: name, render.LabelVersion: version}
-	if err := c.Client.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.Client.List(ctx, list, labels, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		ctrl.LoggerFrom(ctx).WithName("uploads").Error(err, "cannot list the OperatorCollections that an archive in the upload folder is for")
 		return
 	}

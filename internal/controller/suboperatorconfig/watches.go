@@ -40,7 +40,8 @@ import (
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 )
 
-// configMapper maps objects that SubOperatorConfigs depend on to these, by what the cache has.
+// configMapper maps objects that SubOperatorConfigs depend on to these, by what the cache has: handlers of events do not wait for what was
+// written a moment ago.
 type configMapper struct{ client.Client }
 
 // ofOwned maps an object to the SubOperatorConfig that it names, if that has it in its inventory: anybody can write labels and
@@ -51,7 +52,7 @@ func (r *configMapper) ofOwned(ctx context.Context, object client.Object) []reco
 		return nil
 	}
 	soc := &v2beta2.SubOperatorConfig{}
-	err := r.Get(ctx, owner, soc)
+	err := r.Get(ctx, owner, soc, client.DisableReadYourWritesConsistency)
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -82,7 +83,7 @@ func (r *configMapper) ofConflicting(ctx context.Context, object client.Object) 
 	if !ok {
 		return nil
 	}
-	id, err := mapping.CollectionOf(ctx, r, soc)
+	id, err := mapping.CollectionOf(ctx, r, soc, client.DisableReadYourWritesConsistency)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "failed to find the owner of a changed object")
 	}

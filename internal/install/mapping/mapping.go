@@ -189,13 +189,13 @@ func precedes(a, b *v2beta2.SubOperatorConfig, restored client.ObjectKey) bool {
 
 // CollectionOf returns the collection that a SubOperatorConfig installs or will install, by its status, or else by that of its
 // OperatorCollection. It is zero if neither says so. Labels do not count: users can change them.
-func CollectionOf(ctx context.Context, reader client.Reader, soc *v2beta2.SubOperatorConfig) (model.ID, error) {
+func CollectionOf(ctx context.Context, reader client.Reader, soc *v2beta2.SubOperatorConfig, options ...client.GetOption) (model.ID, error) {
 	if recorded := soc.Status.Collection; recorded != nil {
 		return model.ID{Domain: recorded.Domain, Name: recorded.Name}, nil
 	}
 	oc := &v2beta2.OperatorCollection{}
 	key := types.NamespacedName{Namespace: soc.Namespace, Name: soc.Spec.OperatorCollection}
-	if err := reader.Get(ctx, key, oc); client.IgnoreNotFound(err) != nil {
+	if err := reader.Get(ctx, key, oc, options...); client.IgnoreNotFound(err) != nil {
 		return model.ID{}, fmt.Errorf("reading OperatorCollection %q: %w", soc.Spec.OperatorCollection, err)
 	}
 	if oc.Status.Collection == nil {
