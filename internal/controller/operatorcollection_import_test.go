@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/opencontainers/go-digest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,6 +30,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/install/credential"
 	"github.com/collection-operator/collection-operator/internal/install/mapping"
 	"github.com/collection-operator/collection-operator/internal/platform/budget"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -504,6 +507,31 @@ func TestImportWaitsForACacheThatIsBehind(t *testing.T) {
 	}
 	*i.Imports = imports.Index{Client: i.Imports.Client, Reader: i.Imports.Reader} // It has just begun to lead.
 	i.becomes(t, v2beta2.ReasonVersionConflict, `OperatorCollection "other" has version 1.0.0`)
+}
+
+// What a manager with such a cache cannot find out does not count against what runs.
+func TestImportedStaysWhileTheCacheIsBehind(t *testing.T) {
+	i := newImporter(t)
+	i.installed(t)
+	before, index := i.live(t), i.Imports
+	i.Imports = &imports.Index{Client: behind{}, Reader: index.Reader}
+	if result, err := i.Reconcile(t.Context(), ctrl.Request{NamespacedName: i.key}); err != nil || result.RequeueAfter != intervals.Poll {
+		t.Errorf("got %v, %v", result, err)
+	}
+	if diff := cmp.Diff(before.Status, i.live(t).Status); diff != "" {
+		t.Error(diff)
+	}
+	other := newImporter(t)
+	other.Imports = &imports.Index{Client: behind{}, Reader: index.Reader}
+	other.serve(t, other.source)
+	other.becomes(t, v2beta2.ReasonProgressing, "the manager's cache is behind the API server")
+}
+
+// behind is a cache that does not get what was written in time.
+type behind struct{ client.Reader }
+
+func (behind) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return context.DeadlineExceeded
 }
 
 // unserved answers as an API server that does not serve a kind yet.

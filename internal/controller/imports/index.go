@@ -4,19 +4,22 @@ package imports
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/collection-operator/collection-operator/api/v2beta2"
-	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
 
 // Index has what OperatorCollections have imported. Only the manager that leads writes that, and its client reads what it has written: whose
@@ -27,9 +30,13 @@ type Index struct {
 	// Reader reads live objects.
 	Reader client.Reader
 
-	mu    sync.Mutex
-	begun bool
+	// beginning is one wait for all who ask at the same time.
+	beginning singleflight.Group
+	begun     atomic.Bool
 }
+
+// ErrBehind is in the error of [Index.List] while the cache lacks what others, or this manager, have written.
+var ErrBehind = errors.New("the manager's cache is behind the API server")
 
 // catchUpTime is how long [Index] waits for the cache at most. It is tried again with what is there then: an OperatorCollection may be
 // deleted before the cache has it.
@@ -37,25 +44,34 @@ const catchUpTime = 10 * time.Second
 
 // begin waits once until the cache has what is live when this manager begins to lead: the one before may have written it just now.
 func (i *Index) begin(ctx context.Context) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.begun {
+	if i.begun.Load() {
 		return nil
 	}
+	done := i.beginning.DoChan("", func() (any, error) { return nil, i.catchUp(context.WithoutCancel(ctx)) })
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case result := <-done:
+		return result.Err
+	}
+}
+
+func (i *Index) catchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, catchUpTime)
+	defer cancel()
 	live := &v2beta2.OperatorCollectionList{}
 	if err := i.Reader.List(ctx, live); err != nil {
-		return fmt.Errorf("listing OperatorCollections: %w", err)
+		return err
 	}
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, catchUpTime, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		cached := &v2beta2.OperatorCollectionList{}
 		err := i.Client.List(ctx, cached, client.UnsafeDisableDeepCopy)
 		return err == nil && hasAll(cached.Items, live.Items), err
 	})
-	if err != nil {
-		return fmt.Errorf("waiting until the cache has all OperatorCollections: %w", err)
+	if err == nil {
+		i.begun.Store(true)
 	}
-	i.begun = true
-	return nil
+	return err
 }
 
 // hasAll reports whether the cache has each live object as it is, or a newer one.
@@ -70,22 +86,18 @@ func hasAll(cached, live []v2beta2.OperatorCollection) bool {
 	})
 }
 
-// List returns all OperatorCollections, sorted. They are shared: callers do not change them.
-func (i *Index) List(ctx context.Context) ([]v2beta2.OperatorCollection, error) {
-	return i.find(ctx)
-}
-
-// Of returns the OperatorCollections that have a collection, replace it, or say by their labels that they will. They are shared.
-func (i *Index) Of(ctx context.Context, id model.ID) ([]v2beta2.OperatorCollection, error) {
-	return i.find(ctx, client.MatchingFields{IndexCollection: id.String()})
-}
-
-func (i *Index) find(ctx context.Context, of ...client.ListOption) ([]v2beta2.OperatorCollection, error) {
-	if err := i.begin(ctx); err != nil {
-		return nil, err
-	}
+// List returns OperatorCollections, sorted. With [IndexCollection] they are those that have a collection, replace it, or say by their labels that
+// they will. They are shared: callers do not change them.
+func (i *Index) List(ctx context.Context, of ...client.ListOption) ([]v2beta2.OperatorCollection, error) {
 	found := &v2beta2.OperatorCollectionList{}
-	if err := i.Client.List(ctx, found, append(of, client.UnsafeDisableDeepCopy)...); err != nil {
+	err := i.begin(ctx)
+	if err == nil {
+		err = i.Client.List(ctx, found, append(of, client.UnsafeDisableDeepCopy)...)
+	}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded): // Of this wait, or of that of the client for what it has written.
+		return nil, status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "waiting for all OperatorCollections: %w", ErrBehind)
+	case err != nil:
 		return nil, fmt.Errorf("listing OperatorCollections: %w", err)
 	}
 	slices.SortFunc(found.Items, func(a, b v2beta2.OperatorCollection) int {

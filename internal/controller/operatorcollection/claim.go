@@ -118,7 +118,7 @@ func (k *claims) readDefinitions(ctx context.Context, oc *v2beta2.OperatorCollec
 
 // others are the other OperatorCollections that have the collection and are not being deleted.
 func (k *claims) others(ctx context.Context, oc *v2beta2.OperatorCollection, key model.ID) ([]v2beta2.OperatorCollection, error) {
-	concerned, err := k.Imports.Of(ctx, key)
+	concerned, err := k.Imports.List(ctx, client.MatchingFields{imports.IndexCollection: key.String()})
 	return slices.DeleteFunc(concerned, func(other v2beta2.OperatorCollection) bool {
 		return other.UID == oc.UID || imports.ImportedID(&other) != key || other.Status.Artifact == nil || other.DeletionTimestamp != nil
 	}), err

@@ -41,6 +41,9 @@ func (w *statusWriter) patchStatus(ctx context.Context, oc *v2beta2.OperatorColl
 	if oc.DeletionTimestamp != nil && err == nil {
 		return ctrl.Result{}, nil // The finalizer is removed, and so is the object.
 	}
+	if errors.Is(err, imports.ErrBehind) && oc.Status.Artifact != nil {
+		return status.Result(err) // The status stays: what is imported runs, and nothing was found out about it.
+	}
 	err = retryUntilNextCheck(oc, err)
 	before := oc.DeepCopy()
 	err = w.describe(oc, scope, err)
