@@ -44,13 +44,13 @@ func (l *loadedCollections) get(archive digest.Digest) *model.Collection {
 }
 
 // add remembers a collection, in place of any others if there is no room: they are loaded again when they are needed. One that alone
-// needs more than the limit is not remembered.
+// needs more than a quarter of the limit is not remembered: it would displace many small ones.
 func (l *loadedCollections) add(archive digest.Digest, loaded *model.Collection, limit int64) {
 	bytes := sizeOf(loaded)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.drop(archive)
-	if bytes > limit {
+	if bytes > limit/4 {
 		return
 	}
 	for other := range l.of {

@@ -22,14 +22,14 @@ func described(bytes int) *model.Collection {
 
 func TestLoadedCollections(t *testing.T) {
 	var loaded loadedCollections
-	limit := 3 * sizeOf(described(100))
-	for _, name := range []digest.Digest{"a", "b", "c", "d"} {
+	limit := 8 * sizeOf(described(100))
+	for _, name := range []digest.Digest{"a", "b", "c", "e", "f", "g", "h", "i", "d"} {
 		loaded.add(name, described(100), limit)
 	}
-	if loaded.get("d") == nil || len(loaded.of) != 3 || loaded.used != limit {
+	if loaded.get("d") == nil || len(loaded.of) != 8 || loaded.used != limit {
 		t.Errorf("%d are remembered with %d bytes", len(loaded.of), loaded.used)
 	}
-	loaded.add("large", described(int(limit)), limit)
+	loaded.add("large", described(int(limit)/4/bytesInMemory), limit)
 	if loaded.get("large") != nil || loaded.get("d") == nil {
 		t.Error("one that is too large took the place of others")
 	}
@@ -37,7 +37,7 @@ func TestLoadedCollections(t *testing.T) {
 	if loaded.get("d") == nil || loaded.used > limit {
 		t.Errorf("%d bytes are used", loaded.used)
 	}
-	for _, name := range []digest.Digest{"a", "b", "c", "d", "d"} {
+	for _, name := range []digest.Digest{"a", "b", "c", "d", "d", "e", "f", "g", "h", "i"} {
 		loaded.remove(name)
 	}
 	if loaded.used != 0 || len(loaded.of) != 0 {
