@@ -157,9 +157,11 @@ func (c candidates) refuseAll(err error) {
 	}
 }
 
-// lackArchives says whether an archive is still to be fetched again.
+// lackArchives says whether an archive is still to be fetched again, or copied.
 func (c candidates) lackArchives() bool {
-	return slices.ContainsFunc(c, func(each *candidate) bool { return errors.Is(each.err, fs.ErrNotExist) })
+	return slices.ContainsFunc(c, func(each *candidate) bool {
+		return errors.Is(each.err, fs.ErrNotExist) || each.err != nil && status.AsError(each.err).Reason == v2beta2.ReasonProgressing
+	})
 }
 
 // retryAfter is the delay before the next reconcile without an event.

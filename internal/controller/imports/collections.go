@@ -17,6 +17,7 @@ import (
 	"github.com/collection-operator/collection-operator/internal/collection/crd"
 	"github.com/collection-operator/collection-operator/internal/collection/findings"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/source/archive"
@@ -53,6 +54,7 @@ var smallLimits = archive.Limits{TotalBytes: 4 << 20, KeptBytes: 128 << 10, Entr
 
 // Load reads the archive with this digest, which it pulls from another manager if the store lacks it. The collection is shared: callers do
 // not change it. Errors are those of [store.Store.Open], [archive.Read] and [model.Load]; problems that [crd.Validate] finds are one of them.
+// While the archive is being copied, which takes longer, the error has a reason of its own.
 func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error) {
 	if loaded := c.loaded.get(archived); loaded != nil {
 		return loaded, nil
@@ -61,10 +63,8 @@ func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error
 		if loaded := c.loaded.get(archived); loaded != nil {
 			return loaded, nil
 		}
-		if !c.Store.Has(archived) {
-			if err := c.Peers.Pull(context.Background(), archived); err != nil {
-				ctrl.Log.WithName("collections").V(1).Info("an archive is not here", "digest", archived, "reason", err.Error())
-			}
+		if err := c.pull(archived); err != nil {
+			return nil, err
 		}
 		forgotten := c.forgotten.Load()
 		loaded, err := c.readInTurn(archived)
@@ -77,6 +77,26 @@ func (c *CollectionCache) Load(archived digest.Digest) (*model.Collection, error
 		return nil, err
 	}
 	return result.(*model.Collection), nil
+}
+
+// pullWait is how long a load waits until an archive is copied from another manager: a bit longer than one that does not answer is waited for.
+const pullWait = 6 * time.Second
+
+// pull copies an archive that the store lacks. Without success, the store says that it lacks it.
+func (c *CollectionCache) pull(archived digest.Digest) error {
+	if c.Store.Has(archived) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), pullWait)
+	defer cancel()
+	err := c.Peers.Pull(ctx, archived)
+	if err != nil && ctx.Err() != nil {
+		return status.Waiting(v2beta2.ReasonProgressing, intervals.Poll, "archive %s is being copied from another manager", archived)
+	}
+	if err != nil {
+		ctrl.Log.WithName("collections").V(1).Info("an archive is not here", "digest", archived, "reason", err.Error())
+	}
+	return nil
 }
 
 // remember keeps what was read, unless an archive was forgotten since the number of those was the one before: it may be this one.
@@ -222,6 +242,8 @@ func LoadFailure(err error) error {
 	var unreadable *archive.Error
 	var problems findings.Problems
 	switch {
+	case status.Is(err):
+		return err
 	case errors.As(err, &unreadable) && unreadable.Reason == archive.Unreadable:
 		return status.Retry(v2beta2.ReasonStorageFailed, err)
 	case errors.As(err, &unreadable):

@@ -2,18 +2,26 @@ package imports
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
+	"time"
 
 	"github.com/opencontainers/go-digest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/collection-operator/collection-operator/api/v2beta2"
 	"github.com/collection-operator/collection-operator/internal/author/galaxy"
 	"github.com/collection-operator/collection-operator/internal/collection/model"
+	"github.com/collection-operator/collection-operator/internal/platform/intervals"
+	"github.com/collection-operator/collection-operator/internal/platform/status"
 	"github.com/collection-operator/collection-operator/internal/source/fetch"
+	"github.com/collection-operator/collection-operator/internal/source/replica"
 	"github.com/collection-operator/collection-operator/internal/source/store"
 )
 
@@ -90,6 +98,31 @@ func TestAnArchiveIsLoadedOnceForAll(t *testing.T) {
 			t.Fatalf("got %p and %p", results[0], result)
 		}
 	}
+}
+
+// stalled is a list of the managers' pods that is not answered.
+type stalled struct {
+	client.Reader
+	ended chan struct{}
+}
+
+func (s stalled) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	<-s.ended
+	return context.Canceled
+}
+
+// A copy takes minutes at worst: all workers would wait for it.
+func TestLoadDoesNotWaitForACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, begin := newCollectionCache(t), time.Now()
+		ended := make(chan struct{})
+		defer close(ended)
+		c.Peers = &replica.Peers{Reader: stalled{ended: ended}, Store: c.Store}
+		_, err := c.Load(digest.FromString("elsewhere"))
+		if waits := status.AsError(LoadFailure(err)); waits.Reason != v2beta2.ReasonProgressing || waits.RetryAfter != intervals.Poll || time.Since(begin) != pullWait {
+			t.Errorf("got %+v after %s", waits, time.Since(begin))
+		}
+	})
 }
 
 func TestOutline(t *testing.T) {

@@ -5,7 +5,6 @@ package operatorcollection
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"slices"
 
 	"github.com/opencontainers/go-digest"
@@ -189,9 +188,6 @@ func (r *Reconciler) ensureArtifact(ctx context.Context, oc *v2beta2.OperatorCol
 
 func (r *Reconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollection, scope *importScope) error {
 	c, err := r.Collections.Outline(digest.Digest(scope.Artifact.Digest))
-	if errors.Is(err, fs.ErrNotExist) {
-		return status.Retry(v2beta2.ReasonStorageFailed, err)
-	}
 	if err != nil {
 		return imports.LoadFailure(err)
 	}

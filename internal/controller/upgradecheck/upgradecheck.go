@@ -35,7 +35,7 @@ type Preflighter struct {
 func (p Preflighter) Check(ctx context.Context, installed digest.Digest, is *model.Collection, group string,
 	planned map[string]*apiextensionsv1.CustomResourceDefinition, namespaces []string) (preflight.Report, *upgrade.Evaluator, error) {
 	was, err := p.Collections.Load(installed)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && status.AsError(imports.LoadFailure(err)).Reason == v2beta2.ReasonStorageFailed {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !status.AsError(imports.LoadFailure(err)).Stalled {
 		return preflight.Report{}, nil, imports.LoadFailure(err)
 	}
 	definitions, err := p.definitions(ctx, is, group)
