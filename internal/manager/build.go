@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
@@ -105,7 +106,10 @@ func build(ctx context.Context, s options, settingsValid func() bool) (*built, e
 	if err != nil {
 		return nil, err
 	}
-	if err := addArtifactServers(ctx, mgr, s, peers.Serve(store.Handler()), certificates, newUploads(mgr, s, store, source)); err != nil {
+	archives := peers.Serve(store.Handler(), func(ctx context.Context) ([]digest.Digest, error) {
+		return collections.ArchivesInUse(ctx, mgr.GetClient())
+	})
+	if err := addArtifactServers(ctx, mgr, s, archives, certificates, newUploads(mgr, s, store, source)); err != nil {
 		return nil, err
 	}
 	ready := &readiness{store: store, warmUp: &warmUp{collections: collections, mgr: mgr}}

@@ -33,15 +33,16 @@ const (
 	listInterval = time.Second
 	// notReadyGrace is how long a pod may be not ready and still be live: it may be starting.
 	notReadyGrace = time.Minute
-	// askAgain is how long a peer is not asked again for an archive that it lacks, or for anything if it did not answer.
-	askAgain = 5 * time.Second
+	// askAgain is how long a peer is not asked again for anything if it did not answer, and for an archive of which it gave no copy. The latter
+	// doubles each time, up to maxAskAgain.
+	askAgain, maxAskAgain = 5 * time.Second, 30 * time.Second
 	// headTimeout limits one question to a peer, which has pullWait to copy the archive before it answers.
 	headTimeout, pullWait = 5 * time.Second, 2 * time.Second
 	// onlyStored is the Cache-Control of a request for what the store has, as RFC 9111 says it of caches.
 	onlyStored = "only-if-cached"
 	// pullTimeout limits the copy of one archive.
 	pullTimeout = 5 * time.Minute
-	// maxPulls limits the concurrent copies of a manager that starts.
+	// maxPulls limits the concurrent copies.
 	maxPulls = 4
 )
 
@@ -69,6 +70,9 @@ type Peers struct {
 
 	// pulling lets all who need an archive at the same time wait for one copy of it.
 	pulling singleflight.Group
+	// places has room for maxPulls copies.
+	places     chan struct{}
+	makePlaces sync.Once
 
 	mu       sync.Mutex
 	listed   []peer
@@ -89,9 +93,10 @@ type question struct {
 	archive digest.Digest
 }
 
-// failure is errNoCopy or errUnresponsive, and when the question is asked again.
+// failure is why a copy failed, or errUnresponsive, and when the question is asked again, after a pause.
 type failure struct {
 	err   error
+	pause time.Duration
 	until time.Time
 }
 
@@ -101,25 +106,29 @@ func (p *Peers) live(ctx context.Context) ([]peer, error) {
 		return nil, nil
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.listedAt) < listInterval {
-		return p.listed, nil
+	peers, age := p.listed, time.Since(p.listedAt)
+	p.mu.Unlock()
+	if age < listInterval {
+		return peers, nil
 	}
-	pods := &corev1.PodList{}
+	now, pods := time.Now(), &corev1.PodList{}
 	err := p.Reader.List(ctx, pods, client.InNamespace(p.Namespace), client.MatchingLabels{v2beta2.ManagerLabel: v2beta2.ManagerLabelValue})
 	if err != nil {
 		return nil, fmt.Errorf("listing the managers' pods in namespace %q: %w", p.Namespace, err)
 	}
-	p.listed, p.listedAt = nil, time.Now()
+	peers = nil
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.Name != p.Pod && isLive(pod, p.listedAt) {
+		if pod := &pods.Items[i]; pod.Name != p.Pod && isLive(pod, now) {
 			address := net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(int(p.Port)))
-			p.listed = append(p.listed, peer{name: pod.Name, uid: pod.UID, url: p.Scheme + "://" + address})
+			peers = append(peers, peer{name: pod.Name, uid: pod.UID, url: p.Scheme + "://" + address})
 		}
 	}
-	slices.SortFunc(p.listed, func(a, b peer) int { return cmp.Compare(a.name, b.name) })
-	maps.DeleteFunc(p.failed, func(_ question, last failure) bool { return time.Now().After(last.until) })
-	return p.listed, nil
+	slices.SortFunc(peers, func(a, b peer) int { return cmp.Compare(a.name, b.name) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listed, p.listedAt = peers, now
+	maps.DeleteFunc(p.failed, func(_ question, last failure) bool { return now.After(last.until.Add(maxAskAgain)) })
+	return peers, nil
 }
 
 // isLive says whether a manager runs, and is ready or may soon be.
@@ -143,7 +152,10 @@ func (p *Peers) Pull(ctx context.Context, archive digest.Digest) error {
 	if p.Store.Restore(archive) == nil {
 		return nil
 	}
+	p.makePlaces.Do(func() { p.places = make(chan struct{}, maxPulls) })
 	done := p.pulling.DoChan(archive.String(), func() (any, error) {
+		p.places <- struct{}{} // Each copy ends after pullTimeout.
+		defer func() { <-p.places }()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullTimeout)
 		defer cancel()
 		return nil, p.pull(ctx, archive)
@@ -166,6 +178,9 @@ func (p *Peers) pull(ctx context.Context, archive digest.Digest) error {
 		err := p.lastFailure(each, archive)
 		if err == nil {
 			err = p.Store.WithRoom(p.MaxBytes, func() error { return p.copyFrom(ctx, each, archive) })
+			if !errors.Is(err, errUnresponsive) { // This is remembered of all archives.
+				p.remember(question{each.uid, archive}, err)
+			}
 		}
 		if err == nil {
 			ctrl.LoggerFrom(ctx).WithName("replicas").Info("copied an archive from another manager", "digest", archive, "pod", each.name)
@@ -184,9 +199,6 @@ func (p *Peers) pull(ctx context.Context, archive digest.Digest) error {
 func (p *Peers) copyFrom(ctx context.Context, from peer, archive digest.Digest) error {
 	response, err := p.send(ctx, http.MethodGet, from, archive)
 	if err != nil {
-		if errors.Is(err, errNoCopy) {
-			p.remember(question{from.uid, archive}, err)
-		}
 		return err
 	}
 	defer response.Body.Close()
@@ -215,31 +227,60 @@ func (p *Peers) PullAll(ctx context.Context, archives []digest.Digest) error {
 	return pulls.Wait()
 }
 
-// Serve returns a handler that pulls an archive which the store lacks before inner answers. Peers get what the store has: two managers
-// that lack an archive must not ask each other for ever.
-func (p *Peers) Serve(inner http.Handler) http.Handler {
+// Serve returns a handler that pulls an archive which is in use and which the store lacks before inner answers. All others stay where they
+// are: whoever reaches the handler may ask for them. Peers get what the store has: two managers that lack an archive must not ask each other
+// for ever. List returns what is in use, sorted.
+func (p *Peers) Serve(inner http.Handler, list func(context.Context) ([]digest.Digest, error)) http.Handler {
 	if p == nil {
 		return inner
 	}
+	used := &usedArchives{list: list}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if archive, ok := store.DigestOf(r.URL.Path); ok && !p.Store.IsStored(archive) && r.Header.Get("Cache-Control") != onlyStored {
-			p.pullFor(r, archive)
+			p.pullFor(r, archive, used)
 		}
 		inner.ServeHTTP(w, r)
 	})
 }
 
-// pullFor pulls an archive for a request. Who asks for it with HEAD gets an answer soon, and asks again.
-func (p *Peers) pullFor(r *http.Request, archive digest.Digest) {
+// pullFor pulls an archive that is in use for a request. Who asks for it with HEAD gets an answer soon, and asks again.
+func (p *Peers) pullFor(r *http.Request, archive digest.Digest, used *usedArchives) {
 	ctx := r.Context()
 	if r.Method == http.MethodHead {
 		limited, cancel := context.WithTimeout(ctx, pullWait)
 		defer cancel()
 		ctx = limited
 	}
-	if err := p.Pull(ctx, archive); err != nil && ctx.Err() == nil {
+	found, err := used.has(ctx, archive)
+	if found {
+		err = p.Pull(ctx, archive)
+	}
+	if err != nil && ctx.Err() == nil {
 		ctrl.Log.WithName("replicas").V(1).Info("an archive that was asked for is not here", "digest", archive, "reason", err.Error())
 	}
+}
+
+// usedArchives are those in use. They are listed once in listInterval, however many requests there are.
+type usedArchives struct {
+	list func(context.Context) ([]digest.Digest, error)
+
+	mu       sync.Mutex
+	archives []digest.Digest
+	listedAt time.Time
+}
+
+func (u *usedArchives) has(ctx context.Context, archive digest.Digest) (bool, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if time.Since(u.listedAt) >= listInterval {
+		archives, err := u.list(ctx)
+		if err != nil {
+			return false, err
+		}
+		u.archives, u.listedAt = archives, time.Now()
+	}
+	_, found := slices.BinarySearch(u.archives, archive)
+	return found, nil
 }
 
 // Missing is a live peer that lacks an archive.
@@ -249,11 +290,14 @@ type Missing struct {
 	Unresponsive bool
 }
 
+// Name begins all that String returns of the pod.
+func (m Missing) Name() string { return fmt.Sprintf("pod %q ", m.Pod) }
+
 func (m Missing) String() string {
 	if m.Unresponsive {
-		return fmt.Sprintf("pod %q does not answer", m.Pod)
+		return m.Name() + "does not answer"
 	}
-	return fmt.Sprintf("pod %q does not have it", m.Pod)
+	return m.Name() + "does not have it"
 }
 
 // Missing asks the live peers for an archive, which they pull then, and returns those that do not have it yet, sorted by name.
@@ -310,17 +354,25 @@ func (p *Peers) send(ctx context.Context, method string, to peer, archive digest
 	return response, nil
 }
 
+// remember keeps the result of a question for a time.
 func (p *Peers) remember(asked question, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err == nil {
+		delete(p.failed, asked)
+		return
+	}
+	pause := askAgain
+	if last, known := p.failed[asked]; known && asked.archive != "" {
+		pause = min(2*last.pause, maxAskAgain)
+	}
 	if p.failed == nil {
 		p.failed = map[question]failure{}
 	}
-	p.failed[asked] = failure{err, time.Now().Add(askAgain)}
+	p.failed[asked] = failure{err, pause, time.Now().Add(pause)}
 }
 
-// lastFailure returns errNoCopy or errUnresponsive if a peer is not to be asked for an archive, and nil otherwise. Without an archive it
-// returns only errUnresponsive.
+// lastFailure returns why a peer is not to be asked for an archive, and nil if it is. Without an archive it returns only errUnresponsive.
 func (p *Peers) lastFailure(of peer, archive digest.Digest) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -138,7 +139,8 @@ func TestPeersAreNotAskedAgainAtOnce(t *testing.T) {
 			pull("a", 1)
 			pull(tt.archive, 1)
 			for key, last := range peers.failed {
-				peers.failed[key] = failure{err: last.err, until: time.Now()}
+				last.until = time.Now()
+				peers.failed[key] = last
 			}
 			pull("a", 2)
 		})
@@ -154,9 +156,10 @@ func TestServePullsWhatIsMissing(t *testing.T) {
 	}
 	path := store.URLPath(file.Digest)
 	first, second := newPeers(t), newPeers(t)
-	handler, asked := counted(first.Serve(first.Store.Handler()).ServeHTTP)
+	inUse := func(context.Context) ([]digest.Digest, error) { return []digest.Digest{file.Digest}, nil }
+	handler, asked := counted(first.Serve(first.Store.Handler(), inUse).ServeHTTP)
 	second.listed = []peer{newPeer(t, "first", handler)}
-	first.listed = []peer{newPeer(t, "second", second.Serve(second.Store.Handler()))}
+	first.listed = []peer{newPeer(t, "second", second.Serve(second.Store.Handler(), inUse))}
 	get := func(url string, want int) {
 		t.Helper()
 		response, err := http.Get(url)
