@@ -43,7 +43,7 @@ func startPair(ctx context.Context, flags ...string) *managerPair {
 		m.artifactAddress = net.JoinHostPort(host, port)
 		m.flags = []string{
 			"--allow-local-addresses", "--leader-elect=true",
-			"--intervals=" + shortIntervals + ",lease=4s,lease-renew-deadline=3s,lease-retry=500ms",
+			"--intervals=" + shortIntervals + ",copies=3s,lease=4s,lease-renew-deadline=3s,lease-retry=500ms",
 			"--pod-name=" + pair.pod(i).Name, "--artifact-url=http://127.0.0.1:" + port,
 		}
 		for _, flag := range flags {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
@@ -169,6 +170,18 @@ var _ = Describe("Two managers", func() {
 		Expect(strings.Join(mark.writesSince(), " ")).NotTo(ContainSubstring(v2beta2.ReasonReplicating))
 		pair.restart(ctx, 1-leader)
 		Expect(pair.holds(1-leader, s.archive())()).To(BeTrue(), "it is ready")
+	})
+
+	It("give an upload to one that could not be reached when it was imported", func(ctx context.Context) {
+		pair := startPair(ctx)
+		follower := 1 - pair.leader(ctx)
+		pair.setStatus(ctx, follower, nowhere, false)
+		Eventually(ctx, time.After(1500*time.Millisecond)).Should(Receive()) // A list of the Pods is used for a second.
+		namespace, s := newNamespace(ctx), newSample()
+		Eventually(ctx, Condition(ctx, pair.upload(ctx, namespace, s), v2beta2.ConditionImported)).Should(ConditionTrue())
+		Expect(pair.holds(follower, s.archive())()).To(BeFalse())
+		pair.heal(ctx)
+		pair.expectCopies(ctx, s.archive())
 	})
 
 	It("both serve the catalog for the Operator Lifecycle Manager, and only the leader writes", func(ctx context.Context) {

@@ -80,6 +80,7 @@ func (a *acceptance) acceptArtifact(ctx context.Context, oc *v2beta2.OperatorCol
 	}
 	a.Source.Accept(oc, &scope.Archive)
 	before := oc.DeepCopy()
+	scope.keepCopyWarnings(oc)
 	scope.describeCollection(oc)
 	if before.Status.Artifact == nil || before.Status.Artifact.Digest != scope.Artifact.Digest {
 		scope.Installed = time.Now()

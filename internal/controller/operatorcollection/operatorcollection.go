@@ -132,7 +132,7 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 	if err := apply.AddFinalizer(ctx, r.Client, oc); err != nil {
 		return scope, err
 	}
-	claims, acceptance, replicas, defaults := r.claims(), r.acceptance(), &replicas{r.Collections.Peers}, r.defaults()
+	claims, acceptance, defaults := r.claims(), r.acceptance(), r.defaults()
 	steps := []func(context.Context, *v2beta2.OperatorCollection, *importScope) error{
 		r.checkNamespace,
 		r.ensureArtifact,
@@ -144,8 +144,8 @@ func (r *Reconciler) reconcile(ctx context.Context, oc *v2beta2.OperatorCollecti
 		claims.checkCRDs,
 		r.upgrades().checkUpgrade,
 		claims.checkReplaced,
-		replicas.checkReplicas,
 		acceptance.acceptWithinBudgets,
+		r.checkReplicas,
 		acceptance.awaitCRDs,
 		acceptance.awaitServed,
 		awaitReplicas,
@@ -193,6 +193,10 @@ func (r *Reconciler) loadCollection(_ context.Context, _ *v2beta2.OperatorCollec
 	}
 	scope.collection = c
 	return nil
+}
+
+func (r *Reconciler) checkReplicas(ctx context.Context, oc *v2beta2.OperatorCollection, scope *importScope) error {
+	return scope.checkReplicas(ctx, oc, r.Collections.Peers)
 }
 
 // SetupWithManager registers the controller.

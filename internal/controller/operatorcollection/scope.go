@@ -3,6 +3,7 @@ package operatorcollection
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -45,6 +46,8 @@ type importScope struct {
 	// awaitedCopies name the other managers that lack the archive and are waited for, if it cannot be fetched again, and missingCopies those that
 	// are not waited for any more.
 	awaitedCopies, missingCopies []string
+	// copiesAgain is when the other managers are asked for the archive again, if it cannot be fetched again.
+	copiesAgain time.Duration
 	// imported says that the collection's CRDs are Established too, and that the other managers have an archive that was uploaded.
 	imported bool
 	// upgrade is how the version is brought to the namespaces, or nil if that was not decided.

@@ -22,7 +22,6 @@ import (
 	"github.com/collection-operator/collection-operator/internal/controller/metrics"
 	"github.com/collection-operator/collection-operator/internal/controller/upgradecheck"
 	"github.com/collection-operator/collection-operator/internal/install/rollout"
-	"github.com/collection-operator/collection-operator/internal/platform/intervals"
 	"github.com/collection-operator/collection-operator/internal/platform/pace"
 	"github.com/collection-operator/collection-operator/internal/platform/status"
 )
@@ -240,8 +239,8 @@ func (s *importScope) again() time.Duration {
 	if s != nil && s.upgrade != nil {
 		again = s.upgrade.Again
 	}
-	if s != nil && len(s.missingCopies) > 0 && (again == 0 || again > intervals.Missing) {
-		again = intervals.Missing
+	if s != nil && s.copiesAgain > 0 && (again == 0 || again > s.copiesAgain) {
+		again = s.copiesAgain
 	}
 	return again
 }

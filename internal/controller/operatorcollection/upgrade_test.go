@@ -211,7 +211,7 @@ func TestAnUpgradeIsDecidedAgainInTime(t *testing.T) {
 		"no scope":                     {nil, time.Minute, nil, time.Minute, false},
 		"only a change matters":        {&importScope{upgrade: &rollout.Decision{}}, time.Minute, nil, time.Minute, false},
 		"nothing else":                 {again, 0, nil, 5 * time.Second, false},
-		"a manager lacks a copy":       {&importScope{missingCopies: []string{"a"}}, 0, nil, intervals.Missing, false},
+		"a manager lacks a copy":       {&importScope{copiesAgain: intervals.Missing}, 0, nil, intervals.Missing, false},
 		"later":                        {again, time.Minute, nil, 5 * time.Second, false},
 		"sooner":                       {again, time.Second, nil, time.Second, false},
 		"an error that is retried":     {again, 0, failed, 0, true},

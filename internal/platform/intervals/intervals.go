@@ -35,6 +35,9 @@ var (
 	Grant = 2 * time.Second
 	// GrantSettles is how long grants have not changed before a check of them is remembered: the API server may not know of a change at once.
 	GrantSettles = 5 * time.Second
+	// Copies is how often the other managers are asked for an archive that was uploaded: one that could not be reached when it was imported has
+	// no copy, and nobody else makes it.
+	Copies = 10 * time.Minute
 	// FailedCheck is the longest delay before a failed check of a source is repeated, whatever spec.interval says.
 	FailedCheck = 5 * time.Minute
 	// AuthorityOverlap is the time between the distribution of a new authority to the runtime pods and its first certificate.
@@ -52,7 +55,7 @@ var (
 // byName is what [Flag] sets.
 var byName = map[string]*time.Duration{
 	"poll": &Poll, "missing": &Missing, "conflict": &Conflict, "run-grace": &RunGrace, "storage-settles": &StorageSettles,
-	"olm": &OLM, "migration": &Migration, "resources": &Resources, "grant": &Grant, "grant-settles": &GrantSettles, "failed-check": &FailedCheck,
+	"olm": &OLM, "migration": &Migration, "resources": &Resources, "grant": &Grant, "grant-settles": &GrantSettles, "copies": &Copies, "failed-check": &FailedCheck,
 	"authority-overlap": &AuthorityOverlap, "lease": &Lease, "lease-renew-deadline": &LeaseRenewDeadline, "lease-retry": &LeaseRetry,
 }
 
