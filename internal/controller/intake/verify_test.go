@@ -103,12 +103,12 @@ func TestProofs(t *testing.T) {
 	expect(2, true, "the Secret changed")
 	expect(2, true, "again")
 	policy.Digest = digest.NewDigestFromEncoded(digest.SHA256, strings.Repeat("0", 64))
-	expect(2, false, "another digest is pinned")
+	expect(3, false, "another digest is pinned, for what may be no archive")
 	policy.Digest = candidate.Digest
-	expect(3, true, "the right one is pinned")
+	expect(4, true, "the right one is pinned")
 	known.Forget(candidate.Digest)
-	expect(4, true, "the archive was removed from the store")
+	expect(5, true, "the archive was removed from the store")
 	policy.Version, policy.Time = "3", time.Now().Add(2*time.Hour)
-	expect(5, false, "the signature is not right any more")
-	expect(6, false, "which is not remembered")
+	expect(7, false, "the signature is not right any more")
+	expect(9, false, "which is not remembered")
 }
