@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/opencontainers/go-digest"
 	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -120,18 +118,6 @@ func Recorded(soc *v2beta2.SubOperatorConfig, namespace string) *v2beta2.Install
 		}
 	}
 	return nil
-}
-
-// defaultRunTimeout limits the runs of installations for which no setting does. Those from before there was a default have none: it must
-// not end a playbook that takes longer.
-const defaultRunTimeout = 24 * time.Hour
-
-// runTimeout returns the default limit of a run, or nil if there is none.
-func (i *Installation) runTimeout() *metav1.Duration {
-	if recorded := Recorded(i.Owner, i.Namespace); recorded != nil {
-		return recorded.RunTimeout
-	}
-	return &metav1.Duration{Duration: defaultRunTimeout}
 }
 
 // RecordedMethod returns the method with which the operator was installed in a namespace, or "" if it was not installed.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -248,6 +249,18 @@ func (s *scope) recorded() *v2beta2.InstallationStatus {
 	}
 	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
 	return recorded
+}
+
+// runTimeout returns the default limit of a run, or nil if there is none: it must not end a playbook of an installation from before there was
+// a default. One of which the record is lost has its endpoints.
+func (s *scope) runTimeout() *metav1.Duration {
+	switch {
+	case s.before != nil:
+		return s.before.RunTimeout
+	case s.endpoints.exists:
+		return nil
+	}
+	return &metav1.Duration{Duration: render.DefaultRunTimeout}
 }
 
 // apply writes all planned objects but those that are postponed, and the Secret with the endpoints if updateEndpoints has written it.

@@ -107,7 +107,7 @@ func build(ctx context.Context, s options, settingsValid func() bool) (*built, e
 		return nil, err
 	}
 	archives := peers.Serve(store.Handler(), func(ctx context.Context) ([]digest.Digest, error) {
-		return collections.ArchivesInUse(ctx, mgr.GetClient())
+		return collections.ArchivesInUse(ctx, mgr.GetCache())
 	})
 	if err := addArtifactServers(ctx, mgr, s, archives, certificates, newUploads(mgr, s, store, source)); err != nil {
 		return nil, err

@@ -3,11 +3,13 @@ package integration
 import (
 	"context"
 	"fmt"
+	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,7 +56,7 @@ var _ = Describe("An OperatorCollection", func() {
 		Expect(soc.Status.Installations).To(ConsistOf(HaveField("ReadySince", Not(BeNil()))))
 		soc.Status.Installations[0].ReadySince = nil
 		Expect(soc.Status.Installations).To(ConsistOf(v2beta2.InstallationStatus{
-			Namespace: namespace, Digest: oc.Spec.Digest, Install: v2beta2.InstallDirect, Ready: true,
+			Namespace: namespace, Digest: oc.Spec.Digest, Install: v2beta2.InstallDirect, RunTimeout: &metav1.Duration{Duration: 24 * time.Hour}, Ready: true,
 		}))
 		Expect(soc.Status.CustomResourceDefinition).To(ConsistOf(HaveField("Metadata.Name", s.crdName())))
 		Get(ctx, Default, oc)

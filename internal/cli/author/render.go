@@ -1,12 +1,14 @@
 package author
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -119,7 +121,9 @@ func (o *renderOptions) objects(s *Source) ([]map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	installation, err := render.Installation(c, o.settings.Options(o.namespace, group, s.Digest, store.URLPath(s.Digest)))
+	options := o.settings.Options(o.namespace, group, s.Digest, store.URLPath(s.Digest))
+	options.Runtime.RunTimeout = cmp.Or(options.Runtime.RunTimeout, &metav1.Duration{Duration: render.DefaultRunTimeout})
+	installation, err := render.Installation(c, options)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,9 @@ import (
 	"github.com/collection-operator/collection-operator/internal/run/gate"
 )
 
+// DefaultRunTimeout is the limit of a run in new installations for which no setting has one.
+const DefaultRunTimeout = 24 * time.Hour
+
 // DefaultMaxArtifacts is the default number of runs of an instance whose files are kept in the pod.
 const DefaultMaxArtifacts int32 = 5
 

@@ -46,7 +46,7 @@ func TestIndexWaitsForTheCache(t *testing.T) {
 			t.Errorf("got %v after %s", err, time.Since(begin))
 		}
 		go func() {
-			time.Sleep(time.Second)
+			<-time.After(time.Second)
 			cached.items = live
 		}()
 		if found, err := index.List(t.Context()); err != nil || len(found) != 1 {

@@ -18,26 +18,6 @@ import (
 
 var now = time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 
-func TestWaitingSince(t *testing.T) {
-	status, own := now.Add(-time.Minute), now.Add(-time.Hour)
-	for name, tc := range map[string]struct {
-		times []time.Time
-		want  time.Time
-	}{
-		"new":                      {nil, now},
-		"status and ticket":        {[]time.Time{status, own}, status},
-		"ticket alone":             {[]time.Time{{}, own}, own},
-		"the clock was ahead":      {[]time.Time{now.Add(time.Hour), own}, own},
-		"both clocks were ahead":   {[]time.Time{now.Add(time.Hour), now.Add(time.Minute)}, now},
-		"seconds, as status has":   {[]time.Time{status.Add(time.Millisecond)}, status},
-		"a later part of a second": {[]time.Time{now.Add(time.Millisecond)}, now},
-	} {
-		if got := waitingSince(now.Add(999*time.Millisecond), tc.times...); !got.Equal(tc.want) {
-			t.Errorf("%s: %s, want %s", name, got, tc.want)
-		}
-	}
-}
-
 // The state comes from all operators of a namespace: no resource in it leads out of the folder of this one.
 func TestEndedRuns(t *testing.T) {
 	dir := t.TempDir()

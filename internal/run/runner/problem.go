@@ -77,8 +77,8 @@ func (r *scope) show(ctx context.Context, problem error) error {
 			return err
 		}
 	}
-	since := r.waitingSince(live, withoutAddress, now)
-	err = r.tickets.Write(withoutAddress, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(r.intervals.Retry)})
+	since := podfiles.Since(now, runstatus.WaitingSince(status, runstatus.ReasonCannotStart), r.tickets.Read(withError, live.GetUID()).Since)
+	err = r.tickets.Write(withError, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(r.intervals.Retry)})
 	if err == nil && now.Sub(since) < r.intervals.Visible { // Without a ticket, nobody will know since when.
 		return nil
 	}

@@ -70,8 +70,16 @@ func (r *scope) waitFor(live *unstructured.Unstructured, reason endpoint.Reason,
 	return r.takeTicket(withoutAddress, uid, podfiles.Ticket{Since: since, Next: now.Add(after)}, wait)
 }
 
+// These are no addresses either: besideAlone is of runs that wait because they, or another one, have to be alone, and withError of those that
+// cannot start.
+const besideAlone, withError = "alone", "error"
+
+// maxAloneWait is how long a run waits because it, or another one, has to be alone: the pod may never be idle, and a playbook may wait for the
+// resource of another run.
+const maxAloneWait = 10 * time.Minute
+
 // besideOthers lets a run start beside others of the pod, or alone: then nothing else can be why its container ends. The file that it
-// returns has to be closed after the run.
+// returns has to be closed after the run; it is nil if the run has waited in vain.
 func (r *scope) besideOthers(live *unstructured.Unstructured, isAlone bool) (*os.File, error) {
 	alone, message := podfiles.Alone{Dir: r.files.StateDir}, "the last runs of the resource ended without a report: the playbook starts when no other one is running"
 	take := alone.Share
@@ -86,9 +94,12 @@ func (r *scope) besideOthers(live *unstructured.Unstructured, isAlone bool) (*os
 		message = "the last runs of " + other + " ended without a report, so it is running alone: the playbook starts when that has ended"
 	}
 	now := time.Now()
-	since := r.waitingSince(live, withoutAddress, now)
+	since := podfiles.Since(now, r.tickets.Read(besideAlone, live.GetUID()).Since)
+	if now.Sub(since) >= maxAloneWait {
+		return nil, nil
+	}
 	wait := endpoint.Wait{Reason: reasonRunsAlone, Message: message, After: r.intervals.Retry, Brief: true}
-	return nil, r.takeTicket(withoutAddress, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(wait.After)}, wait)
+	return nil, r.takeTicket(besideAlone, live.GetUID(), podfiles.Ticket{Since: since, Next: now.Add(wait.After)}, wait)
 }
 
 // takeTicket replaces the tickets of a run that waits by one for an address, and returns that it waits.
@@ -111,18 +122,8 @@ func (r *scope) untilNextLook(waited time.Duration) time.Duration {
 // waitingSince returns since when a run waits, according to its status or to one of its tickets, or now.
 func (r *scope) waitingSince(live *unstructured.Unstructured, address string, now time.Time) time.Time {
 	uid := live.GetUID()
-	return waitingSince(now, runstatus.WaitingSince(statusOf(live)),
+	return podfiles.Since(now, runstatus.WaitingSince(statusOf(live)),
 		r.tickets.Read(address, uid).Since, r.tickets.Read(withoutAddress, uid).Since)
-}
-
-// waitingSince returns the first of the times that can be true, or now. It has whole seconds, as times in status.
-func waitingSince(now time.Time, times ...time.Time) time.Time {
-	for _, since := range times {
-		if !since.IsZero() && !since.After(now) {
-			return since.UTC().Truncate(time.Second)
-		}
-	}
-	return now.UTC().Truncate(time.Second)
 }
 
 func unreadableEndpoint(name, namespace string) string {

@@ -40,8 +40,12 @@ func Progress(status map[string]any, r Resource, report Report) map[string]any {
 	}
 	setRun(status, reported(*run, report))
 	if IsLong(run.Started.Time, r.Now) {
-		r.Deleting = run.Event == gate.EventDelete // It may be deleted meanwhile.
-		setSummary(status, r, conditionsOf(status, r.Now), summaryOfStart(r, *run))
+		r.Deleting = run.Event == gate.EventDelete // It may be deleted or changed meanwhile.
+		r.Generation, _ = status["observedGeneration"].(int64)
+		s, conditions := summaryOfStart(r, *run), conditionsOf(status, r.Now)
+		setPhase(status, r, s)
+		conditions.setReady(s, r)
+		status["conditions"] = conditions.items
 	}
 	return status
 }
@@ -118,10 +122,13 @@ func CannotStart(status map[string]any, r Resource, message string, since metav1
 	return status
 }
 
-// WaitingSince returns since when a run waits according to a status, or zero.
-func WaitingSince(status map[string]any) time.Time {
+// WaitingSince returns since when a run waits according to a status, or zero. If reasons are given, it waits for one of them.
+func WaitingSince(status map[string]any, reasons ...string) time.Time {
 	fields, _ := status[fieldWaiting].(map[string]any)
 	text, _ := fields["since"].(string)
+	if reason, _ := fields["reason"].(string); len(reasons) > 0 && !slices.Contains(reasons, reason) {
+		return time.Time{}
+	}
 	since, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return time.Time{}

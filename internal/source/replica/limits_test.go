@@ -47,7 +47,7 @@ func TestFailedCopiesAreRepeatedSeldom(t *testing.T) {
 		})
 		var begin time.Time
 		var pauses []time.Duration
-		for begin = time.Now(); len(pauses) < 6; time.Sleep(time.Second) {
+		for begin = time.Now(); len(pauses) < 6; <-time.After(time.Second) {
 			before := asked
 			if err := peers.Pull(t.Context(), digest.FromString("an archive")); err == nil || errors.Is(err, errNoCopy) {
 				t.Fatalf("got %v", err)
@@ -61,7 +61,7 @@ func TestFailedCopiesAreRepeatedSeldom(t *testing.T) {
 			t.Errorf("got %s, want %s", pauses, want)
 		}
 		sends = "an archive"
-		time.Sleep(maxAskAgain)
+		<-time.After(maxAskAgain)
 		if err := peers.Pull(t.Context(), digest.FromString("an archive")); err != nil || len(peers.failed) > 0 {
 			t.Errorf("got %v, remembered: %v", err, peers.failed)
 		}
@@ -93,7 +93,7 @@ func TestCopiesAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running atomic.Int64
 		proceed := make(chan struct{})
-		peers := newSlowPeers(t, func(request *http.Request) (*http.Response, error) {
+		peers := newSlowPeers(t, func(*http.Request) (*http.Response, error) {
 			running.Add(1)
 			<-proceed
 			return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody}, nil

@@ -110,3 +110,13 @@ func (t Tickets) Ahead(address string, uid types.UID, own Ticket, now time.Time)
 func isEarlier(since time.Time, uid string, otherSince time.Time, otherUID string) bool {
 	return since.Before(otherSince) || since.Equal(otherSince) && uid < otherUID
 }
+
+// Since returns the first of the times that can be true, or now. It has whole seconds, as times in status.
+func Since(now time.Time, times ...time.Time) time.Time {
+	for _, since := range times {
+		if !since.IsZero() && !since.After(now) {
+			return since.UTC().Truncate(time.Second)
+		}
+	}
+	return now.UTC().Truncate(time.Second)
+}

@@ -62,3 +62,23 @@ func TestTickets(t *testing.T) {
 	}
 	apiserver.Must(t, all.Remove("b", ""))
 }
+
+func TestSince(t *testing.T) {
+	status, own := now.Add(-time.Minute), now.Add(-time.Hour)
+	for name, tc := range map[string]struct {
+		times []time.Time
+		want  time.Time
+	}{
+		"new":                      {nil, now},
+		"status and ticket":        {[]time.Time{status, own}, status},
+		"ticket alone":             {[]time.Time{{}, own}, own},
+		"the clock was ahead":      {[]time.Time{now.Add(time.Hour), own}, own},
+		"both clocks were ahead":   {[]time.Time{now.Add(time.Hour), now.Add(time.Minute)}, now},
+		"seconds, as status has":   {[]time.Time{status.Add(time.Millisecond)}, status},
+		"a later part of a second": {[]time.Time{now.Add(time.Millisecond)}, now},
+	} {
+		if got := Since(now.Add(999*time.Millisecond), tc.times...); !got.Equal(tc.want) {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
