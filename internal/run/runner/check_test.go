@@ -10,12 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
-	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	"github.com/collection-operator/collection-operator/internal/run/runner/process"
-	"github.com/collection-operator/collection-operator/internal/run/runstatus"
 	"github.com/collection-operator/collection-operator/test/apiserver"
 )
 
@@ -54,21 +51,6 @@ func TestOutputOfAQuietRun(t *testing.T) {
 	}
 	if text := string(log); strings.Contains(text, "secret") || !strings.Contains(text, `"line":"gate: a note"`) {
 		t.Errorf("log: %s", text)
-	}
-}
-
-// A check that its gate did not live to end is ended by the next one. It has no outcome to write.
-func TestEntryOfACheck(t *testing.T) {
-	r := newPlay(t, "")
-	r.journal = podfiles.Journal{Dir: t.TempDir()}
-	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}
-	apiserver.Must(t, r.journal.Write(podfiles.Entry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
-	got, err := recorder{r.scope}.recover(t.Context(), live)
-	if err != nil || got != live {
-		t.Errorf("%v, %v", got, err)
-	}
-	if entry, err := r.journal.Read("a"); entry != nil || err != nil {
-		t.Errorf("the entry is still there: %+v, %v", entry, err)
 	}
 }
 
