@@ -133,7 +133,7 @@ type InstallationStatus struct {
 	// +optional
 	Install InstallMethod `json:"install,omitempty"`
 	// runTimeout limits the time of one run if no runtime.runTimeout is set: 24h. It is absent, and runs have no limit, if the
-	// installation is from before there was a default.
+	// installation is from before there was a default, or OLM's.
 	// +optional
 	RunTimeout *metav1.Duration `json:"runTimeout,omitempty"`
 	// ready is true if the operator's Deployment is Available and up to date.

@@ -244,17 +244,19 @@ func (s *scope) recorded() *v2beta2.InstallationStatus {
 	recorded := Recorded(s.Owner, s.Namespace)
 	if recorded == nil {
 		recorded = &v2beta2.InstallationStatus{
-			Namespace: s.Namespace, Digest: s.plan.Digest.String(), RunTimeout: s.runTimeout(), Reason: v2beta2.ReasonProgressing, Message: s.beginning().Error(),
+			Namespace: s.Namespace, Digest: s.plan.Digest.String(), Reason: v2beta2.ReasonProgressing, Message: s.beginning().Error(),
 		}
 	}
-	recorded.Install, recorded.RemovalTime = s.Backend.Method(), nil
+	recorded.Install, recorded.RunTimeout, recorded.RemovalTime = s.Backend.Method(), s.runTimeout(), nil
 	return recorded
 }
 
 // runTimeout returns the default limit of a run, or nil if there is none: it must not end a playbook of an installation from before there was
-// a default. One of which the record is lost has its endpoints.
+// a default. One of which the record is lost has its endpoints. With OLM, pods of a catalog without the default would start twice.
 func (s *scope) runTimeout() *metav1.Duration {
 	switch {
+	case s.Backend.Method() == v2beta2.InstallOLM:
+		return nil
 	case s.before != nil:
 		return s.before.RunTimeout
 	case s.endpoints.exists:

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/collection-operator/collection-operator/internal/run/gate"
+	"github.com/collection-operator/collection-operator/internal/run/runner/podfiles"
 	. "github.com/collection-operator/collection-operator/test/fixture"
 )
 
@@ -109,10 +110,14 @@ var _ = Describe("A run that ends without a report", func() {
 		unsuspected := NewJob(ctx, namespace, "three", map[string]any{"zosendpoint": "lpar1"})
 		Expect(pod.Reconcile(ctx, unsuspected)).To(Equal("10s"))
 		expectWaiting(ctx, unsuspected, "RunsAlone", "the last runs of Job/one ended without a report, so it is running alone")
-		pod.killContainer(call)
+
+		By("for ten minutes at most")
 		pod.RealRunner(WellDone)
-		pod.expectRun(ctx, other)
+		tickets, now := podfiles.NewTickets(filepath.Join(pod.Dir, "state"), time.Minute, time.Hour), time.Now()
+		Expect(tickets.Write("alone", unsuspected.GetUID(), podfiles.Ticket{Since: now.Add(-10 * time.Minute), Next: now})).To(Succeed())
 		pod.expectRun(ctx, unsuspected)
+		pod.killContainer(call)
+		pod.expectRun(ctx, other)
 
 		By("resting")
 		pod.Reconcile(ctx, job)

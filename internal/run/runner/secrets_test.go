@@ -7,7 +7,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 
 	"github.com/collection-operator/collection-operator/internal/run/endpoint"
 	"github.com/collection-operator/collection-operator/internal/run/gate"
@@ -67,8 +70,12 @@ func TestCredentialOfARunThatLostItsGateIsRemoved(t *testing.T) {
 	folder := r.files.PersonalFolder("a", "41")
 	apiserver.Must(t, os.MkdirAll(folder, 0o700))
 	apiserver.Must(t, r.journal.Write(podfiles.Entry{UID: "a", Check: true, Run: runstatus.Run{ID: "41"}}))
-	if _, err := (recorder{r.scope}).recover(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err != nil {
-		t.Fatal(err)
+	apiserver.Must(t, podfiles.WriteJSON(r.call.ReportFile(), runstatus.Report{Ended: "well"}))
+	away, err := dynamic.NewForConfig(&rest.Config{Host: "http://127.0.0.1:1"})
+	apiserver.Must(t, err)
+	r.resource = resource{client: away.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")), name: "a"}
+	if _, err := (recorder{r.scope}).recover(t.Context(), &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "a"}}}); err == nil {
+		t.Fatal("the API server is away")
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("the credential is left: %v", err)
