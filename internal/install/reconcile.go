@@ -252,15 +252,13 @@ func (s *scope) recorded() *v2beta2.InstallationStatus {
 }
 
 // runTimeout returns the default limit of a run, or nil if there is none: it must not end a playbook of an installation from before there was
-// a default. One of which the record is lost has its endpoints. With OLM, pods of a catalog without the default would start twice.
+// a default, as its record shows. With OLM, pods of a catalog without the default would start twice.
 func (s *scope) runTimeout() *metav1.Duration {
 	switch {
 	case s.Backend.Method() == v2beta2.InstallOLM:
 		return nil
 	case s.before != nil:
 		return s.before.RunTimeout
-	case s.endpoints.exists:
-		return nil
 	}
 	return &metav1.Duration{Duration: render.DefaultRunTimeout}
 }

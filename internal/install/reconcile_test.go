@@ -115,19 +115,6 @@ func TestLimitOfRuns(t *testing.T) {
 	}
 }
 
-// What is left of an installation whose record is lost, as after a restore without status, is from before.
-func TestLimitOfRunsWithoutRecord(t *testing.T) {
-	r := newRig(t)
-	i := r.installation(r.home)
-	i.Runtime.RunTimeout = &metav1.Duration{Duration: time.Hour}
-	r.record(t, r.reconcile(t, i))
-	r.soc.Status = v2beta2.SubOperatorConfigStatus{}
-	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
-	if result := r.reconcile(t, r.installation(r.home)); result.Status.RunTimeout != nil {
-		t.Errorf("runs end after %s", result.Status.RunTimeout.Duration)
-	}
-}
-
 func TestUpgradeTakesReadyBack(t *testing.T) {
 	r := newRig(t)
 	r.installed(t)
