@@ -82,7 +82,6 @@ func (r *rig) expectBegun(t *testing.T, message string) {
 	}
 }
 
-// Nobody who waits for Ready sees it with pods of another version.
 func TestLimitOfRuns(t *testing.T) {
 	day, hour := &metav1.Duration{Duration: 24 * time.Hour}, &metav1.Duration{Duration: time.Hour}
 	for name, test := range map[string]struct {
@@ -115,14 +114,22 @@ func TestLimitOfRuns(t *testing.T) {
 	}
 }
 
-func TestUpgradeTakesReadyBack(t *testing.T) {
+// newUpgrade returns a rig whose installation is Ready, and the next version of it.
+func newUpgrade(t *testing.T) (*rig, *install.Installation) {
+	t.Helper()
 	r := newRig(t)
 	r.installed(t)
 	status.SetReady(&r.soc.Status.Conditions, r.soc.Generation, nil, "")
 	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
-	changed := r.installation(r.home)
-	changed.Digest = digest.FromString("things 1.3.0")
+	next := r.installation(r.home)
+	next.Digest = digest.FromString("things 1.3.0")
 	r.writes.Take()
+	return r, next
+}
+
+// Nobody who waits for Ready sees it with pods of another version.
+func TestUpgradeTakesReadyBack(t *testing.T) {
+	r, changed := newUpgrade(t)
 	r.Reconcile(t.Context(), []*install.Installation{changed})
 	if writes := r.writes.Take(); len(writes) < 2 || !strings.HasSuffix(writes[0], "/suboperatorconfigs/soc/status") {
 		t.Errorf("the record must be written first: %v", writes)
@@ -134,12 +141,7 @@ func TestUpgradeTakesReadyBack(t *testing.T) {
 
 // What is written to status triggers the next reconcile of the OperatorCollection, and that one of the SubOperatorConfig.
 func TestAnUpgradeThatIsRefusedAgainWritesNoStatus(t *testing.T) {
-	r := newRig(t)
-	r.installed(t)
-	status.SetReady(&r.soc.Status.Conditions, r.soc.Generation, nil, "")
-	apiserver.Must(t, r.server.Client.Status().Update(t.Context(), r.soc))
-	changed := r.installation(r.home)
-	changed.Digest = digest.FromString("things 1.3.0")
+	r, changed := newUpgrade(t)
 	r.faults.Set("apply Deployment", apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "x", nil))
 	for try := range 2 {
 		r.writes.Take()

@@ -49,8 +49,8 @@ func Lost(in Input, d Decision, id string, finished time.Time) Record {
 	return r
 }
 
-// RunsAlone reports whether a run that the input leads to must be the only one in progress: runs that ended for an unknown reason more than
-// once ended together with others, of which one may be the reason. If it ends like this again, it is.
+// RunsAlone reports whether a run that the input leads to is to be the only one in progress: runs that ended for an unknown reason more than
+// once ended together with others, of which one may be the reason. If it ends like this again, it is, unless it has waited for that in vain.
 func RunsAlone(in Input, d Decision) bool {
 	return d.Reason == ReasonRetry && in.Record != nil && in.Record.Lost > 1
 }

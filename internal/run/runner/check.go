@@ -18,9 +18,9 @@ import (
 // driftCheck is a run in check mode.
 type driftCheck struct{ recorder }
 
-// run runs the playbook in check mode and writes the result to the resource. Nothing is written before: if the pod ends
-// during a check, or the result cannot be written, the check is due again. If only its container ends, the check has failed. Its output, which shows the content of files, is
-// neither logged nor kept.
+// run runs the playbook in check mode and writes the result to the resource. Nothing is written before: if the pod ends during a check, or the
+// result cannot be written, the check is due again. If only its container ends, the check has failed. Its output, which shows the content of
+// files, is neither logged nor kept.
 func (r driftCheck) run(ctx context.Context, s situation, p permit, lock *os.File) (answer.Answer, error) {
 	if err := prepareFolder(r.scope, r.supplyOf(s.live), nil); err != nil {
 		return answer.Answer{}, errors.Join(err, endpoints{r.scope}.release(ctx, p.slot, r.call.Ident, runstatus.Report{}))
